@@ -86,7 +86,8 @@ type Network struct {
 // The endpoint and names in certificates reach only Secrets. Addons reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The
 // default network mode is left out, so that it equals an unset one, and so are separate events. Events in the data have an etcd
 // of no members. How an etcd is backed up, which data it begins with, and whose data never start again, is in files that the
-// agent of a member reads again. Who is given up, and when events begin anew, is for the manager alone. Who reads metrics is
+// agent of a member reads again. Who is given up, what may be given up, and when events
+// begin anew, is for the manager alone. Who reads metrics is
 // let in by NetworkPolicies, which are of the pod network.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
@@ -108,7 +109,7 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 		reduced.Metrics = controlplanev1.MetricsSpec{}
 	}
 	reduced.Etcd.Backup, reduced.Etcd.Restore = reduceBackup(spec.Etcd.Backup), nil
-	reduced.Etcd.GivenUp = nil
+	reduced.Etcd.GivenUp, reduced.Etcd.Recovery = nil, ""
 	if spec.Etcd.Restore != nil {
 		reduced.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{}
 	}

@@ -345,9 +345,9 @@ func TestEventsInTheDataAreLookedForThere(t *testing.T) {
 }
 
 // A restart of the members that are left would cost the last quorum.
-func TestReduceTakesOutMembersThatAreGivenUp(t *testing.T) {
+func TestReduceTakesOutWhatIsGivenUp(t *testing.T) {
 	with, without := defaulted(), defaulted()
-	with.Etcd.GivenUp = []string{"blue-etcd-data-1"}
+	with.Etcd.GivenUp, with.Etcd.Recovery = []string{"blue-etcd-data-1"}, controlplanev1.EtcdRecoversFromSurvivor
 	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
 		t.Error("the reduced specs differ")
 	}
@@ -374,7 +374,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 			"spec.hosting.networkMode", "spec.hosting.exposure", "spec.kubeAPIServer.workload",
 			// So is what backups add; see changes.
 			"spec.etcd.backup", "spec.etcd.restore",
-			"spec.etcd.givenUp",
+			"spec.etcd.givenUp", "spec.etcd.recovery",
 			"spec.etcd.events.mode", "spec.etcd.events.foundAnewAt", "spec.metrics",
 			// How far a rotation has come is an input of its own; see changes.
 			"spec.keyRotation",

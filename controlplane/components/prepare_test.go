@@ -3,6 +3,7 @@ package components_test
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -108,4 +109,17 @@ func TestAPatchMayChangeWhatPrepareAsksForAndHolds(t *testing.T) {
 	if len(prepare) != 1 || !slices.Contains(prepare[0].Env, told) || prepare[0].Resources.Requests.Cpu().String() != "40m" || prepare[0].Image != in.EtcdAgentImage {
 		t.Errorf("the init containers are %v", prepare)
 	}
+}
+
+// A container that looks elsewhere finds nothing, and says nothing of the data of a survivor.
+func TestEveryContainerLooksAtTheSameData(t *testing.T) {
+	eachEtcd(t, func(t *testing.T, _ *components.Input, pod corev1.PodSpec) {
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			for _, arg := range container.Args {
+				if value, is := strings.CutPrefix(arg, "--data-dir="); is && value != pod.Containers[0].VolumeMounts[0].MountPath+"/data" {
+					t.Errorf("container %s looks at %s", container.Name, value)
+				}
+			}
+		}
+	})
 }

@@ -71,7 +71,7 @@ func (r *Reconciler) keepBackup(ctx context.Context, s *scope) flow.Result {
 
 // seedGone reports whether no member can begin with a snapshot any more. Before that no member is replaced.
 func (s *scope) seedGone() bool {
-	return s.controlPlane.Spec.Etcd.Restore == nil ||
+	return s.controlPlane.Spec.Etcd.Restore == nil && !s.rebuild.Ever(s.controlPlane) ||
 		slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Name == names.StepBackup && o.Done() })
 }
 

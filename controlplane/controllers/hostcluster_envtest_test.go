@@ -27,11 +27,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
@@ -51,6 +54,8 @@ type hostCluster struct {
 	stopped map[string]bool
 	// broken reports whether a pod does not get ready; nil for none.
 	broken func(*corev1.Pod) bool
+	// wiped are the UIDs of pods of etcd without data: prepare says so, and their etcd fails again and again.
+	wiped map[types.UID]bool
 	// off are host nodes of which nothing is heard: the pods there stay as they are.
 	off map[string]bool
 	// hosts is the number of host nodes, by which a DaemonSet has pods, prefix what they are called before
@@ -244,6 +249,19 @@ func (h *hostCluster) stopBeyond(ctx context.Context, set *appsv1.StatefulSet) (
 	}
 }
 
+// withoutData is what a pod of etcd says whose volume was wiped.
+func withoutData() (prepare, etcd []corev1.ContainerStatus) {
+	message, err := facts.Facts{State: facts.Empty}.Encode()
+	if err != nil {
+		panic(err)
+	}
+	looked := &corev1.ContainerStateTerminated{Message: string(message), FinishedAt: metav1.Now()}
+	failed := &corev1.ContainerStateTerminated{ExitCode: 1, StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
+	return []corev1.ContainerStatus{{Name: facts.Container, State: corev1.ContainerState{Terminated: looked}}}, []corev1.ContainerStatus{{
+		Name: etcdcomponent.Container, RestartCount: 3, LastTerminationState: corev1.ContainerState{Terminated: failed},
+	}}
+}
+
 // firstOrdinal is the number of a workload's first pod.
 func firstOrdinal(workload client.Object) int32 {
 	if set, ok := workload.(*appsv1.StatefulSet); ok && set.Spec.Ordinals != nil {
@@ -318,7 +336,7 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 			continue
 		}
 		works := corev1.ConditionTrue
-		if h.broken != nil && h.broken(pod) {
+		if h.broken != nil && h.broken(pod) || h.wiped[pod.UID] {
 			works = corev1.ConditionFalse
 		} else {
 			ready++
@@ -331,6 +349,9 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: works}}
 		pod.Status.HostIP = fmt.Sprintf("192.0.2.%d", i+1)
 		pod.Status.HostIPs = []corev1.HostIP{{IP: pod.Status.HostIP}}
+		if h.wiped[pod.UID] {
+			pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = withoutData()
+		}
 		if err := h.api.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return 0, false, err
 		}

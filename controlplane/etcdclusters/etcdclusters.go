@@ -65,10 +65,11 @@ func Bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string
 	return slices.Contains(Components, component) && ptr.Deref(Status(controlPlane, component).Bootstrapped, false)
 }
 
-// Seeded reports whether an etcd cluster begins with a snapshot that its first member restores, and has not been seen since.
-// It has that member alone until it answers, and gains the others then.
+// Seeded reports whether an etcd cluster begins with a snapshot that its first member restores, or with the data of a survivor, and has
+// not been seen since. It has that member alone until it answers, and gains the others then.
 func Seeded(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
-	return component == names.EtcdData && controlPlane.Spec.Etcd.Restore != nil && !Bootstrapped(controlPlane, component)
+	return component == names.EtcdData && !Bootstrapped(controlPlane, component) &&
+		(controlPlane.Spec.Etcd.Restore != nil || Status(controlPlane, component).Restoring != nil)
 }
 
 // Voters is how many members vote, by what etcd said last.

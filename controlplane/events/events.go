@@ -34,6 +34,8 @@ const (
 	reasonScaleStarted    = "ScaleStarted"
 	reasonScaleFinished   = "ScaleFinished"
 	reasonRepaired        = "Repaired"
+	reasonRestoreStarted  = "EtcdRestoreStarted"
+	reasonRestored        = "EtcdRestored"
 )
 
 // Deeds are what a reconcile did that status does not tell. Steps add to them side by side.
@@ -152,6 +154,7 @@ func Of(before, after *controlplanev1.KOKControlPlane, did *Deeds) []Event {
 	if !conditions.IsTrue(before, controlplanev1.InitializedCondition) {
 		return all // All that happens is the making of the control plane.
 	}
+	all = append(all, restoreOf(before, after)...)
 	all = append(all, scaleOfEtcd(before, after)...)
 	all = append(all, scaleOfAPIServers(before, after)...)
 	if ended(before, after, controlplanev1.RollingOutCondition) {
@@ -192,6 +195,28 @@ func startsOf(namespace string, adoption revision.Adoption) []Event {
 		return []Event{start}
 	}
 	return []Event{start, normal(reasonUpgradeStarted, "Upgrade", fmt.Sprintf("The upgrade from %s to %s reaches the API servers", adoption.From, adoption.To))}
+}
+
+// restoreOf is about a restore in place of the data etcd. It is a warning, for writes may be lost.
+func restoreOf(before, after *controlplanev1.KOKControlPlane) []Event {
+	was, is := etcdclusters.Status(before, names.EtcdData), etcdclusters.Status(after, names.EtcdData)
+	warning := func(reason, note string) []Event {
+		return []Event{{kind: corev1.EventTypeWarning, reason: reason, action: "Restore", note: note}}
+	}
+	switch {
+	case is.Restoring != nil && (was.Restoring == nil || !was.Restoring.RequestedAt.Equal(&is.Restoring.RequestedAt)):
+		from, by := "KOKEtcdSnapshot "+is.Restoring.Snapshot, "spec.etcd.restore asks for it"
+		if is.Restoring.Survivor != "" {
+			from = "the data of member " + is.Restoring.Survivor
+		}
+		if ptr.Deref(is.Restoring.Automatic, false) {
+			by = fmt.Sprintf("no quorum can return, and spec.etcd.recovery is %s", after.Spec.Etcd.Recovery)
+		}
+		return warning(reasonRestoreStarted, fmt.Sprintf("%s is founded anew from %s: %s", names.EtcdData, from, by))
+	case !is.RestoredAt.IsZero() && !is.RestoredAt.Equal(&was.RestoredAt):
+		return warning(reasonRestored, fmt.Sprintf("%s was founded anew, as was asked for at %s", names.EtcdData, is.RestoredAt.UTC().Format(time.RFC3339)))
+	}
+	return nil
 }
 
 // scaleOfEtcd goes by etcd's own list of members.

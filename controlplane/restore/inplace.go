@@ -55,10 +55,17 @@ type Step struct {
 	Refused error
 }
 
-// InPlace founds the data etcd anew when a person asks for it. Package rebuild decides on each step. When something is wrong with the
-// request, InPlace says so and changes nothing.
+// InPlace founds the data etcd anew when a person asks for it, or when spec allows it without a person and no quorum can return. Package
+// rebuild decides on each step. When something is wrong with the request, InPlace says so and changes nothing.
 func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
 	step := Step{Progress: p}
+	if p.read && !p.Asked() && mayAskByItself(of.ControlPlane) {
+		var err error
+		if step.Progress, step.Refused, err = r.askByItself(ctx, of, p); err != nil {
+			step.Result = flow.Failed(err)
+			return step
+		}
+	}
 	for step.Progress.Asked() {
 		state, err := r.stateOf(ctx, of, &step.Progress)
 		if err != nil {
@@ -77,7 +84,7 @@ func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
 func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebuild.Action) (again bool) {
 	switch action.Kind {
 	case rebuild.Refuse:
-		step.Refused = errors.New("spec.etcd.restore: " + action.Reason)
+		step.Refused = errors.New(step.Progress.field() + ": " + action.Reason)
 	case rebuild.Stop:
 		step.Says, step.Result = action.Reason, flow.Waiting(action.Reason)
 		r.EndOperator(client.ObjectKeyFromObject(of.ControlPlane))

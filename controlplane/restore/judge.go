@@ -22,17 +22,17 @@ import (
 )
 
 // judge says what is wrong with a request, before anything stops; empty if nothing is. told is what members said.
-func (r *Restorer) judge(ctx context.Context, of *Facts, state rebuild.State, pods []corev1.Pod, told backups.Answer) (string, error) {
+func (r *Restorer) judge(ctx context.Context, of *Facts, asks controlplanev1.EtcdRestoreSpec, state rebuild.State, pods []corev1.Pod, told backups.Answer) (string, error) {
 	switch {
 	case r.AgentImage == "":
 		return backups.NoAgent, nil
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
 	}
-	if of.ControlPlane.Spec.Etcd.Restore.Survivor != "" {
+	if asks.Survivor != "" {
 		return judgeSurvivor(of.ControlPlane.Spec.Etcd.Data.Storage.Type, state, pods, told.Volumes), nil
 	}
-	return r.judgeSnapshot(ctx, of, state.Next.Seed, told)
+	return r.judgeSnapshot(ctx, of, asks.Snapshot, state.Next.Seed, told)
 }
 
 // tooSmall says that the volume of a member has too little room for the data of a new cluster beside the former data. It says nothing if
@@ -96,8 +96,8 @@ func isNewer(version, than string) bool {
 
 // judgeSnapshot refuses a snapshot that is not there, not verified, of another tenant, of another key, of a newer etcd, or too large for
 // the volume of the seed, if its size is known. It also refuses one in a store that the seed cannot read now.
-func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, told backups.Answer) (string, error) {
-	key := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: of.ControlPlane.Spec.Etcd.Restore.Snapshot}
+func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, name, seed string, told backups.Answer) (string, error) {
+	key := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: name}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Management.Get(ctx, key, snapshot); {
 	case apierrors.IsNotFound(err):
@@ -111,7 +111,7 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, to
 	if problem := tooSmall(told.Volumes, seed, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
 		return problem, nil
 	}
-	origin, missing, err := r.origin(ctx, of.ControlPlane)
+	origin, missing, err := r.origin(ctx, of.ControlPlane, name)
 	if err != nil || missing != "" {
 		return missing, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,9 @@ const RecordKey = "record"
 type Progress struct {
 	// Record is the record of the last restore; empty until it is read.
 	Record rebuild.Record
-	// request identifies the restore that a person asks for; empty for none.
-	request string
+	// request identifies the restore that is asked for; empty for none. automatic is what it begins with, if the controller asks by itself.
+	request   string
+	automatic *rebuild.Ask
 	// read is true once the record was read, which only a restore that is not over needs. stored is the ConfigMap with the record; nil before
 	// the first restore.
 	read   bool
@@ -65,17 +67,44 @@ func (p *Progress) Ever(controlPlane *controlplanev1.KOKControlPlane) bool {
 // says what it says of a new control plane, so the steps do what they do for one.
 func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data controlplanev1.EtcdClusterStatus, changed bool) {
 	data = etcdclusters.Status(controlPlane, names.EtcdData)
+	at, err := time.Parse(time.RFC3339, p.Record.Restore)
 	switch {
-	case p.Record.Phase == rebuild.Founding && !p.Founded(controlPlane):
-		data.Name, data.Bootstrapped, data.Members = etcdclusters.Name(names.EtcdData), ptr.To(false), nil
-		return data, true
+	case err != nil:
+		return data, false
 	case p.Record.Phase == rebuild.Over && data.Name != "":
-		if at, err := time.Parse(time.RFC3339, p.Record.Restore); err == nil {
-			data.RestoredAt = metav1.NewTime(at)
-			return data, true
-		}
+		data.RestoredAt, data.Restoring = metav1.NewTime(at), nil
+		return data, true
+	case !p.Record.UnderWay() || data.Name == "" && !p.Founding():
+		return data, false
 	}
-	return data, false
+	asks := p.Asks(controlPlane)
+	data.Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: metav1.NewTime(at), Snapshot: asks.Snapshot, Survivor: asks.Survivor}
+	if p.Record.Automatic != nil {
+		data.Restoring.Automatic = ptr.To(true)
+	}
+	if data.Name = etcdclusters.Name(names.EtcdData); p.Founding() && !p.Founded(controlPlane) {
+		data.Bootstrapped, data.Members = ptr.To(false), nil
+	}
+	return data, true
+}
+
+// Asks is what the new etcd begins with, and when that was asked for: by a person, or by the controller itself. It is empty if nobody asks.
+func (p *Progress) Asks(controlPlane *controlplanev1.KOKControlPlane) controlplanev1.EtcdRestoreSpec {
+	switch spec := controlPlane.Spec.Etcd.Restore; {
+	case p.automatic != nil:
+		return controlplanev1.EtcdRestoreSpec{Survivor: p.automatic.Survivor, Snapshot: p.automatic.Snapshot}
+	case spec != nil:
+		return *spec
+	}
+	return controlplanev1.EtcdRestoreSpec{}
+}
+
+// field is the field of spec that a person changes to ask for something else.
+func (p *Progress) field() string {
+	if p.automatic != nil {
+		return "spec.etcd.recovery"
+	}
+	return "spec.etcd.restore"
 }
 
 // Rendered is the reduced spec.etcd.restore for renderings. Once the data etcd was restored in place, its members must know the clusters
@@ -90,17 +119,29 @@ func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduce
 	return reduced
 }
 
-// Read reads how far a restore in place has come. It reads the record only if a person asks for a restore that is not known to be over, or
-// if status, which knows that, was lost.
+// Read reads how far a restore in place has come. It reads the record only if a restore may have to begin or to go on, or if status,
+// which knows that, was lost.
 func Read(ctx context.Context, of *Facts) (Progress, error) {
 	p := Progress{request: requestOf(of.ControlPlane)}
 	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
-	open := p.request != "" && p.request != rebuild.Stamp(data.RestoredAt.Time)
+	open := p.request != "" && p.request != rebuild.Stamp(data.RestoredAt.Time) ||
+		data.Restoring != nil || slices.Contains(unsettled, conditions.GetReason(of.ControlPlane, controlplanev1.EtcdRecoveringCondition))
 	lost := data.Name == "" || !ptr.Deref(data.Bootstrapped, false) && conditions.IsTrue(of.ControlPlane, controlplanev1.InitializedCondition)
 	if !open && !lost {
 		return p, nil
 	}
 	return p.readRecord(ctx, of)
+}
+
+// unsettled are the reasons of EtcdRecovering in which the controller may have begun a restore by itself. The record is written before the
+// condition is.
+var unsettled = []string{controlplanev1.NeedsDecisionReason, controlplanev1.RestoringReason}
+
+// mayAskByItself reports whether etcd may have to be founded anew, and spec lets the controller do that without a person.
+func mayAskByItself(controlPlane *controlplanev1.KOKControlPlane) bool {
+	recovery := controlPlane.Spec.Etcd.Recovery
+	return (recovery == controlplanev1.EtcdRecoversFromSurvivor || recovery == controlplanev1.EtcdRecoversAutomatically) &&
+		conditions.GetReason(controlPlane, controlplanev1.EtcdRecoveringCondition) == controlplanev1.NeedsDecisionReason
 }
 
 // readRecord reads the record of the last restore in place.
@@ -119,6 +160,9 @@ func (p Progress) readRecord(ctx context.Context, of *Facts) (Progress, error) {
 		p.stored, p.Record = config, record
 	}
 	p.read = true
+	if p.Record.Automatic != nil && p.request <= p.Record.Restore { // Times in UTC, which sort as texts.
+		p.request, p.automatic = p.Record.Restore, p.Record.Automatic
+	}
 	return p, nil
 }
 

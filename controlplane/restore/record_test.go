@@ -62,8 +62,15 @@ func TestStatusFollowsTheRecord(t *testing.T) {
 	if data, changed := founding.Status(observed("a")); !changed || *data.Bootstrapped || data.Members != nil || data.Name != "data" {
 		t.Errorf("while the new etcd is founded it is %+v", data)
 	}
-	if data, changed := founding.Status(observed("b")); changed {
+	if data, _ := founding.Status(observed("b")); !*data.Bootstrapped || len(data.Members) != 1 {
 		t.Errorf("once the new etcd was seen it becomes %+v", data)
+	}
+	stopping := Progress{Record: rebuild.Record{Restore: first, Phase: rebuild.Stopping, Automatic: &rebuild.Ask{Survivor: "m"}}, automatic: &rebuild.Ask{Survivor: "m"}}
+	if data, _ := stopping.Status(observed("a")); !*data.Bootstrapped || data.Restoring == nil || data.Restoring.Survivor != "m" || !ptr.Deref(data.Restoring.Automatic, false) {
+		t.Errorf("while all stops it is %+v", data)
+	}
+	if data, changed := stopping.Status(&controlplanev1.KOKControlPlane{}); changed {
+		t.Errorf("of a status that was lost it makes %+v", data)
 	}
 	over := Progress{Record: rebuild.Record{Restore: first, Phase: rebuild.Over, ClusterID: "b"}}
 	if data, changed := over.Status(observed("b")); !changed || rebuild.Stamp(data.RestoredAt.Time) != first || !*data.Bootstrapped {

@@ -70,7 +70,7 @@ func former(ctx context.Context, of *Facts, p Progress, before []byte) ([]byte, 
 
 // seedFiles tells the first member which snapshot it begins with. missing tells people what they have to do first.
 func (r *Restorer) seedFiles(ctx context.Context, of *Facts, p *Progress) (files map[string][]byte, missing string, err error) {
-	seed, files, restore := backup.Seed{Member: seedMember(of.Input, p)}, map[string][]byte{}, of.ControlPlane.Spec.Etcd.Restore
+	seed, files, asks := backup.Seed{Member: seedMember(of.Input, p)}, map[string][]byte{}, p.Asks(of.ControlPlane)
 	if of.Input.Addresses[seed.Member] == "" {
 		return nil, fmt.Sprintf("Service %s has no address yet", seed.Member), nil
 	}
@@ -78,12 +78,12 @@ func (r *Restorer) seedFiles(ctx context.Context, of *Facts, p *Progress) (files
 	if p.Founding() {
 		seed.Restore = p.Record.Restore
 	}
-	if seed.Survivor = restore.Survivor != ""; !seed.Survivor {
-		origin, missing, err := r.origin(ctx, of.ControlPlane)
+	if seed.Survivor = asks.Survivor != ""; !seed.Survivor {
+		origin, missing, err := r.origin(ctx, of.ControlPlane, asks.Snapshot)
 		if err != nil || missing != "" {
 			return nil, missing, err
 		}
-		if files, missing, err = r.Backups.Credentials(ctx, of.ControlPlane.Namespace, origin.Store, "spec.source.store of KOKEtcdSnapshot "+restore.Snapshot); err != nil || missing != "" {
+		if files, missing, err = r.Backups.Credentials(ctx, of.ControlPlane.Namespace, origin.Store, "spec.source.store of KOKEtcdSnapshot "+asks.Snapshot); err != nil || missing != "" {
 			return nil, missing, err
 		}
 		seed.Slot, seed.Store, seed.EtcdVersion = origin.Slot, backups.Store(origin.Store, origin.Of), seedVersion(of)
@@ -109,9 +109,9 @@ func seedVersion(of *Facts) string {
 	return strings.SplitN(of.Input.EtcdImageTag, "-", 2)[0]
 }
 
-// origin finds the snapshot that spec.etcd.restore of a control plane names.
-func (r *Restorer) origin(ctx context.Context, to *controlplanev1.KOKControlPlane) (origin backups.Origin, missing string, err error) {
-	key := client.ObjectKey{Namespace: to.Namespace, Name: to.Spec.Etcd.Restore.Snapshot}
+// origin finds the snapshot of that name.
+func (r *Restorer) origin(ctx context.Context, to *controlplanev1.KOKControlPlane, name string) (origin backups.Origin, missing string, err error) {
+	key := client.ObjectKey{Namespace: to.Namespace, Name: name}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Management.Get(ctx, key, snapshot); {
 	case apierrors.IsNotFound(err):

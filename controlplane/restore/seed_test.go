@@ -52,12 +52,11 @@ func TestASnapshotIsWhereMembersCanReachIt(t *testing.T) {
 				present = present.WithObjects(&controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "former"}, Spec: test.snapshot})
 			}
 			to := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}
-			to.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "former"}
 			if test.backup != nil {
 				to.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Store: *test.backup}
 			}
 			r := &Restorer{Management: present.Build()}
-			_, says, err := r.origin(t.Context(), to)
+			_, says, err := r.origin(t.Context(), to, "former")
 			if err != nil || (says == "") != (test.says == "") || !strings.HasPrefix(says, test.says) {
 				t.Errorf("it says %q: %v", says, err)
 			}

@@ -58,17 +58,17 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 	if !begins {
 		return state, nil
 	}
-	return r.addNext(ctx, of, state, &hosts, pods[names.EtcdData])
+	return r.addNext(ctx, of, p, state, &hosts, pods[names.EtcdData])
 }
 
 // addNext adds the record that a restore would begin with, and what is wrong with the request.
-func (r *Restorer) addNext(ctx context.Context, of *Facts, state rebuild.State, hosts *hostnodes, pods []corev1.Pod) (rebuild.State, error) {
-	former := etcdclusters.Status(of.ControlPlane, names.EtcdData)
+func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state rebuild.State, hosts *hostnodes, pods []corev1.Pod) (rebuild.State, error) {
+	former, asks := etcdclusters.Status(of.ControlPlane, names.EtcdData), p.Asks(of.ControlPlane)
 	claimed, err := operator.HostsOfVolumes(ctx, of.Host.Live, of.Cluster)
 	if err != nil {
 		return state, err
 	}
-	state.Next = rebuild.Record{Seed: of.ControlPlane.Spec.Etcd.Restore.Survivor, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
+	state.Next = rebuild.Record{Seed: asks.Survivor, Automatic: p.automatic, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
 	for _, listed := range former.Members {
 		m := rebuild.Member{Name: listed.Name, Host: claimed[listed.Name]}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {
@@ -99,7 +99,7 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, state rebuild.State, 
 			state.Unknown = "members are being asked how much room their volumes have"
 		}
 	}
-	state.Problem, err = r.judge(ctx, of, state, pods, told)
+	state.Problem, err = r.judge(ctx, of, asks, state, pods, told)
 	return state, err
 }
 

@@ -156,6 +156,7 @@ func setEtcd(in *Input, seen *Observation) {
 			Bootstrapped:  ptr.To(etcdclusters.Bootstrapped(in.ControlPlane, component) || joined(health)),
 			ClusterID:     clusterID(health, before.ClusterID),
 			RestoredAt:    before.RestoredAt,
+			Restoring:     before.Restoring,
 			Members:       listedMembers(health, before.Members),
 		})
 		summary = append(summary, fmt.Sprintf("%d/%d", state.Ready, wanted))

@@ -102,6 +102,28 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
 	}, SpecTimeout(5*creation+restoring+2*backupEvery))
 
+	It("goes on with the data of the one member that has them, without a person who allowed it", Label("two_wiped_alone"), func(ctx SpecContext) {
+		b := newRecovering(ctx, "two-wiped-alone", controlplanev1.EtcdRecoversFromSurvivor)
+		members := b.members(ctx, names.EtcdData)
+		acknowledged := b.recoverAlone(ctx, "recovery_seconds_quorum_alone", members[:2])
+		missing := b.missing(ctx, acknowledged)
+		figure("two_wiped_alone_lost_writes", len(missing), "writes")
+		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
+		b.expectBackedUp(ctx, creation+backupEvery)
+	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+
+	It("begins with the newest snapshot when no member has its data, without a person who allowed it", Label("all_wiped_alone"), func(ctx SpecContext) {
+		b := newRecovering(ctx, "all-wiped-alone", controlplanev1.EtcdRecoversAutomatically)
+		b.take(ctx)
+		acknowledged := b.recoverAlone(ctx, "recovery_seconds_all_wiped_alone", b.members(ctx, names.EtcdData))
+		figure("recovery_point_writes_alone", len(b.missing(ctx, acknowledged)), "writes")
+		var before []string
+		for i := range kept {
+			before = append(before, fmt.Sprintf("kept-%03d", i))
+		}
+		Expect(b.missing(ctx, before)).To(BeEmpty(), "objects that the snapshot has")
+	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+
 	It("has its events begin anew when most members with events have no data, by the command that is told", Label("events_wiped"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "events-wiped")
 		b.createToLose(ctx)
@@ -129,6 +151,40 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(eventKeys + event.Namespace + "/" + event.Name))
 	}, SpecTimeout(5*creation+restoring+2*backupEvery))
 })
+
+// newRecovering is a tenant with objects and a first snapshot, whose data etcd may be founded anew without a person.
+func newRecovering(ctx context.Context, name string, recovery controlplanev1.EtcdRecovery) *backedUp {
+	GinkgoHelper()
+	b := newBackedUp(ctx, name)
+	backUp := b.edit
+	b.edit = func(c *controlplanev1.KOKControlPlane) {
+		backUp(c)
+		c.Spec.Etcd.Recovery = recovery
+	}
+	b.createToLose(ctx)
+	return b
+}
+
+// recoverAlone wipes members while somebody writes, and waits until etcd is another cluster and all members are back. It returns the writes
+// that were acknowledged.
+func (b *backedUp) recoverAlone(ctx context.Context, named string, lost []string) []string {
+	GinkgoHelper()
+	former, writer := b.clusterID(ctx), b.write(ctx)
+	for _, member := range lost {
+		b.wipe(ctx, member)
+	}
+	began := time.Now()
+	Eventually(ctx, func(g Gomega) {
+		controlPlane := b.controlPlane(ctx)
+		restored := slices.ContainsFunc(controlPlane.Status.Etcd, func(s controlplanev1.EtcdClusterStatus) bool { return !s.RestoredAt.IsZero() })
+		g.Expect(restored).To(BeTrue(), conditions.GetMessage(controlPlane, controlplanev1.EtcdRecoveringCondition))
+	}).WithTimeout(restoring).Should(Succeed())
+	acknowledged := writer.stop()
+	b.expectHealthy(ctx)
+	figure(named, fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+	Expect(b.clusterID(ctx)).NotTo(Equal(former), "the ID of the data etcd")
+	return acknowledged
+}
 
 // createWithWorker makes the tenant with a worker and objects, and a verified snapshot. It returns that, and the keys that it has.
 func (b *backedUp) createWithWorker(ctx context.Context) (taken *controlplanev1.KOKEtcdSnapshot, has map[string][]byte) {

@@ -154,6 +154,31 @@ type EtcdRestoreSpec struct {
 	RequestedAt metav1.Time `json:"requestedAt,omitempty,omitzero"`
 }
 
+// EtcdRestoringStatus is what a data etcd is being founded anew from: a snapshot, or a member that is left.
+//
+// +kubebuilder:validation:MinProperties=1
+type EtcdRestoringStatus struct {
+	// requestedAt is spec.etcd.restore.requestedAt, or when the controller began by itself.
+	// +required
+	RequestedAt metav1.Time `json:"requestedAt,omitempty,omitzero"`
+
+	// snapshot is the name of the KOKEtcdSnapshot that it begins with.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Snapshot string `json:"snapshot,omitempty"`
+
+	// survivor is the name of the member with whose data it begins.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Survivor string `json:"survivor,omitempty"`
+
+	// automatic is true when the controller began it by itself, as spec.etcd.recovery allows.
+	// +optional
+	Automatic *bool `json:"automatic,omitempty"`
+}
+
 // NewestSnapshotStatus is the newest verified snapshot of a data etcd.
 //
 // +kubebuilder:validation:MinProperties=1

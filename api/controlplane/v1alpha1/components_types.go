@@ -230,7 +230,23 @@ type AuditSpec struct {
 	MaxBackups int32 `json:"maxBackups,omitempty"`
 }
 
+// EtcdRecovery is what the controller may give up to bring back a data etcd whose quorum is lost for good.
+// +kubebuilder:validation:Enum=Members;Survivor;Automatic
+type EtcdRecovery string
+
+const (
+	// EtcdRecoversMembers replaces single members from the others, and gives nothing up. Everything else asks a person.
+	EtcdRecoversMembers EtcdRecovery = "Members"
+	// EtcdRecoversFromSurvivor also founds etcd anew from a member that is left. What only the lost ones had is lost.
+	EtcdRecoversFromSurvivor EtcdRecovery = "Survivor"
+	// EtcdRecoversAutomatically also founds etcd anew from the newest verified snapshot, when no member is left. What was written
+	// since is lost.
+	EtcdRecoversAutomatically EtcdRecovery = "Automatic"
+)
+
 // EtcdSpec configures the two etcd clusters.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || self.recovery != 'Automatic' || has(self.backup)",message="etcd.recovery Automatic takes the newest snapshot when no member is left, and there are none without etcd.backup: set it, or set etcd.recovery to Survivor"
 type EtcdSpec struct {
 	// image overrides the image of both etcd clusters.
 	// +optional
@@ -256,8 +272,15 @@ type EtcdSpec struct {
 	// +optional
 	Restore *EtcdRestoreSpec `json:"restore,omitempty"`
 
+	// recovery is what the controller may give up by itself, when so many members of the data etcd are proven to have lost
+	// their data that no quorum can return: nothing (Members, which unset means, too), what only the lost members had
+	// (Survivor), or also what was written since the newest verified snapshot, when no member is left (Automatic, which needs
+	// backup). It never counts a member as lost because its host node is not heard from: name such members in givenUp.
+	// +optional
+	Recovery EtcdRecovery `json:"recovery,omitempty"`
+
 	// givenUp are members of the data etcd that will never run again with the data that they had. A restore in place does not
-	// wait for them. Name only members whose host nodes are gone for good.
+	// wait for them, and recovery counts them as lost. Name only members whose host nodes are gone for good.
 	// +optional
 	// +kubebuilder:validation:MaxItems=7
 	// +kubebuilder:validation:items:MinLength=1

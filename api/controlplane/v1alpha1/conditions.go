@@ -158,13 +158,14 @@ const (
 	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
 	RecoveringReason = "Recovering"
 
-	// RestoringReason of EtcdRecoveringCondition: the data etcd is founded anew, as `spec.etcd.restore` asks. The API does not
-	// answer meanwhile.
+	// RestoringReason of EtcdRecoveringCondition: the data etcd is founded anew, as `spec.etcd.restore` asks, or as
+	// `spec.etcd.recovery` allows without a person. The API does not answer meanwhile.
 	//
 	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
 	RestoringReason = "Restoring"
 
-	// NeedsDecisionReason of EtcdRecoveringCondition: the controller gives up no data by itself here.
+	// NeedsDecisionReason of EtcdRecoveringCondition: the controller gives up no data by itself here, unless
+	// `spec.etcd.recovery` allows it.
 	//
 	// The message says what to decide, and the command for it.
 	NeedsDecisionReason = "NeedsDecision"

@@ -331,7 +331,11 @@ type EtcdClusterStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	ClusterID string `json:"clusterID,omitempty"`
 
-	// restoredAt is spec.etcd.restore.requestedAt of the last restore in place that is over. Of the etcd cluster with the events it is
+	// restoring is the restore in place that is under way; unset for none.
+	// +optional
+	Restoring *EtcdRestoringStatus `json:"restoring,omitempty"`
+
+	// restoredAt is spec.etcd.restore.requestedAt of the last restore in place that is over, or when the controller began it by itself. Of the etcd cluster with the events it is
 	// spec.etcd.events.foundAnewAt, once nothing of the former members is left.
 	// +optional
 	RestoredAt metav1.Time `json:"restoredAt,omitempty,omitzero"`

@@ -126,16 +126,16 @@ func TestARecordKeepsWhatMustNeverStartAgain(t *testing.T) {
 	}{
 		"the first one": {
 			asked(func(s *State) { s.ClusterID = "seen" }),
-			Record{first, Stopping, "m-0", "new", []string{"old", "seen"}, three(), 3},
+			Record{first, Stopping, "m-0", "new", []string{"old", "seen"}, three(), 3, nil},
 		},
 		"another one after it": {
 			at(Over, later),
-			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three()[:1], 1},
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three()[:1], 1, nil},
 		},
 		// Nobody may have seen the cluster that the first one founded, and its members of before may not have stopped.
 		"another one while it founds": {
 			at(Founding, later),
-			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3},
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil},
 		},
 	} {
 		if diff := cmp.Diff(test.want, Decide(test.state).Record); diff != "" {

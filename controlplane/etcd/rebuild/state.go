@@ -33,6 +33,8 @@ type Record struct {
 	// Members are the former members. Voters is how many of them voted.
 	Members []Member `json:"members,omitempty"`
 	Voters  int      `json:"voters,omitempty"`
+	// Automatic is what the controller asked for by itself; nil where a person asked, and spec has it.
+	Automatic *Ask `json:"automatic,omitempty"`
 }
 
 // Stamp writes a time as records have it; empty for the zero time.

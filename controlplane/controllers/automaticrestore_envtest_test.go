@@ -1,0 +1,146 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Whenever the manager is killed, etcd is founded anew once, from the one member that has its data.
+func TestEtcdIsFoundedAnewFromASurvivorByItself(t *testing.T) {
+	withFaults(t, func(t *testing.T) *tenantTest { return losing(t, 3, controlplanev1.EtcdRecoversFromSurvivor) }, func(tt *tenantTest) {
+		tt.wipe("blue-etcd-data-0", "blue-etcd-data-1")
+		tt.settleThroughFaults()
+		tt.expectFoundedByItself(rebuild.Ask{Survivor: "blue-etcd-data-2"})
+	})
+}
+
+// Whenever the manager is killed, etcd is founded anew once, from the newest verified snapshot. A person who forbids it meanwhile does not
+// leave it half done.
+func TestEtcdIsFoundedAnewFromASnapshotByItself(t *testing.T) {
+	withFaults(t, func(t *testing.T) *tenantTest { return losing(t, 1, controlplanev1.EtcdRecoversAutomatically) }, func(tt *tenantTest) {
+		tt.wipe("blue-etcd-data-0")
+		forbidden := false
+		tt.host.broken = func(*corev1.Pod) bool { // It is asked between reconciles.
+			if !forbidden && tt.record().UnderWay() {
+				forbidden = true
+				edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Etcd.Recovery = "" })
+			}
+			return false
+		}
+		tt.settleThroughFaults()
+		tt.expectRestored(tt.expectFoundedByItself(rebuild.Ask{Snapshot: "snapshot"}))
+	})
+}
+
+// Nothing is given up that may come back, that spec does not allow, or soon after the last time.
+func TestEtcdIsNotFoundedAnewByItselfWithoutNeed(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		recovery controlplanev1.EtcdRecovery
+		before   func(*tenantTest)
+		says     string
+	}{
+		{"spec does not say so", "", func(tt *tenantTest) { tt.wipe("blue-etcd-data-0", "blue-etcd-data-1") }, ""},
+		{"a quorum can return", controlplanev1.EtcdRecoversAutomatically, func(tt *tenantTest) {
+			tt.wipe("blue-etcd-data-0")
+			tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == "blue-etcd-data-1" }
+		}, ""},
+		{"none is left, and no snapshot may be taken", controlplanev1.EtcdRecoversFromSurvivor, func(tt *tenantTest) {
+			tt.wipe("blue-etcd-data-0", "blue-etcd-data-1", "blue-etcd-data-2")
+		}, "spec.etcd.recovery: no member is left, and there is no verified snapshot that may be taken"},
+		{"the survivor's host node is not heard from", controlplanev1.EtcdRecoversAutomatically, func(tt *tenantTest) {
+			tt.wipe("blue-etcd-data-0", "blue-etcd-data-1")
+			tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == "blue-etcd-data-2" }
+			tt.hearNode(2, false)
+		}, "spec.etcd.recovery: members blue-etcd-data-2 may have their data, and are not heard from"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tt := losing(t, 3, tc.recovery)
+			before := tt.podUIDs()
+			tc.before(tt)
+			tt.settle()
+			if record := tt.record(); record.Restore != "" {
+				t.Errorf("it has begun with %+v", record)
+			}
+			if now := tt.podUIDs(); !maps.Equal(now, before) {
+				t.Errorf("the pods were %v and are %v", before, now)
+			}
+			if tc.says != "" {
+				tt.expectReconciled(tc.name, tc.says)
+			}
+		})
+	}
+}
+
+// What made members lose their data may go on, and each time costs writes.
+func TestEtcdIsFoundedAnewByItselfOnceAnHour(t *testing.T) {
+	t.Parallel()
+	tt := losing(t, 1, controlplanev1.EtcdRecoversAutomatically)
+	tt.wipe("blue-etcd-data-0")
+	tt.settle()
+	last := tt.record()
+	tt.wipe("blue-etcd-data-0")
+	tt.settle()
+	if record := tt.record(); record.Restore == "" || record.Restore != last.Restore {
+		t.Errorf("the record was %+v and is %+v", last, record)
+	}
+	tt.expectReconciled("the second loss", "spec.etcd.recovery: etcd was founded anew at "+last.Restore+", and lost its quorum again")
+}
+
+// losing is a tenant that works, whose data etcd may be founded anew by itself.
+func losing(t *testing.T, members int, recovery controlplanev1.EtcdRecovery) *tenantTest {
+	t.Helper()
+	tt := restorable(t, members)
+	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Etcd.Recovery = recovery })
+	tt.settle()
+	return tt
+}
+
+// wipe has members lose their data. The pods that take their places have some.
+func (tt *tenantTest) wipe(members ...string) {
+	tt.t.Helper()
+	if tt.host.wiped == nil {
+		tt.host.wiped = map[types.UID]bool{}
+	}
+	uids := tt.podUIDs()
+	for _, member := range members {
+		tt.host.wiped[types.UID(uids[member])] = true
+	}
+}
+
+// expectFoundedByItself fails unless etcd was founded anew once, by the controller itself. It returns when that was asked for.
+func (tt *tenantTest) expectFoundedByItself(ask rebuild.Ask) metav1.Time {
+	tt.t.Helper()
+	record := tt.record()
+	if record.Automatic == nil || *record.Automatic != ask || record.Phase != rebuild.Over {
+		tt.t.Fatalf("the record is %+v of %+v: %+v", record, record.Automatic, tt.controlPlane().Status.Conditions)
+	}
+	at, err := time.Parse(time.RFC3339, record.Restore)
+	if err != nil {
+		tt.t.Fatal(err)
+	}
+	data := etcdclusters.Status(tt.controlPlane(), names.EtcdData)
+	if !data.RestoredAt.Time.Equal(at) || data.Restoring != nil {
+		tt.t.Errorf("the status of the data etcd is %+v", data)
+	}
+	for name, made := range tt.host.made {
+		if want := madeAfterRestore(name); made != want {
+			tt.t.Errorf("pod %s was made %d times, want %d", name, made, want)
+		}
+	}
+	return metav1.NewTime(at)
+}

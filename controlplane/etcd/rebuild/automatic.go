@@ -1,0 +1,92 @@
+package rebuild
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Ask is what a new etcd begins with: one of both.
+type Ask struct {
+	// Survivor is the member with whose data it begins.
+	Survivor string `json:"survivor,omitempty"`
+	// Snapshot is the name of the KOKEtcdSnapshot that it begins with.
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// Former is what is known of the data of a former member.
+type Former struct {
+	Name string
+	// Votes is true for one that counts for the quorum.
+	Votes bool
+	// Lost is true when its data are proven to be gone, or a person has given it up. Reached is true when its pod is there, on a host node
+	// that is heard from.
+	Lost, Reached bool
+	// LogTerm and LogIndex are of the last entry of its log; zero where they are not known.
+	LogTerm, LogIndex uint64
+}
+
+// automaticPause is how long after a restore no other one begins by itself: what made members lose their data may go on.
+const automaticPause = time.Hour
+
+// Choose says with what etcd is founded anew without a person. snapshot is the newest verified one; empty for none, and where none may be
+// taken. If a person is needed, reason says why. Both are empty while so many have their data that a quorum can return.
+func Choose(members []Former, snapshot string) (ask Ask, reason string) {
+	voters, voting := 0, 0
+	var left []Former
+	for _, m := range members {
+		if m.Votes {
+			voters++
+		}
+		if m.Lost {
+			continue
+		}
+		left = append(left, m)
+		if m.Votes {
+			voting++
+		}
+	}
+	switch {
+	case voters == 0 || majority(voting, voters):
+		return Ask{}, ""
+	case len(left) == 0 && snapshot == "":
+		return Ask{}, "no member is left, and there is no verified snapshot that may be taken"
+	case len(left) == 0:
+		return Ask{Snapshot: snapshot}, ""
+	}
+	return survivor(left)
+}
+
+// survivor is the member whose log goes on the furthest: it has every acknowledged write that any of them has.
+func survivor(left []Former) (ask Ask, reason string) {
+	var silent, untold []string
+	furthest := left[0]
+	for _, m := range left {
+		if !m.Reached {
+			silent = append(silent, m.Name)
+		}
+		if m.LogIndex == 0 {
+			untold = append(untold, m.Name)
+		}
+		if cmp.Or(cmp.Compare(m.LogTerm, furthest.LogTerm), cmp.Compare(m.LogIndex, furthest.LogIndex)) > 0 {
+			furthest = m
+		}
+	}
+	switch {
+	case len(silent) > 0:
+		return Ask{}, fmt.Sprintf("members %s may have their data, and are not heard from: bring their host nodes back, or name them in spec.etcd.givenUp if they are gone for good", strings.Join(silent, ", "))
+	case len(left) > 1 && len(untold) > 0:
+		return Ask{}, fmt.Sprintf("it is not known where the logs of members %s end, so that nobody can tell which one has all writes", strings.Join(untold, ", "))
+	}
+	return Ask{Survivor: furthest.Name}, ""
+}
+
+// PausedUntil is when the next restore may begin by itself; zero if it may now. A record whose time cannot be read pauses nothing.
+func (r Record) PausedUntil(now time.Time) time.Time {
+	last, err := time.Parse(time.RFC3339, r.Restore)
+	if err != nil || !last.Add(automaticPause).After(now) {
+		return time.Time{}
+	}
+	return last.Add(automaticPause)
+}

@@ -1,0 +1,67 @@
+package rebuild
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestChoose(t *testing.T) {
+	has := func(name string, changes ...func(*Former)) Former {
+		m := Former{Name: name, Votes: true, Reached: true}
+		for _, change := range changes {
+			change(&m)
+		}
+		return m
+	}
+	lost := func(m *Former) { m.Lost = true }
+	silent := func(m *Former) { m.Reached = false }
+	learns := func(m *Former) { m.Votes = false }
+	ends := func(term, index uint64) func(*Former) {
+		return func(m *Former) { m.LogTerm, m.LogIndex = term, index }
+	}
+	for name, test := range map[string]struct {
+		members  []Former
+		snapshot string
+		want     Ask
+		says     string
+	}{
+		"nobody is known":                   {nil, "s", Ask{}, ""},
+		"all have their data":               {[]Former{has("a"), has("b"), has("c")}, "s", Ask{}, ""},
+		"one of three is lost":              {[]Former{has("a", lost), has("b"), has("c")}, "s", Ask{}, ""},
+		"one of two is lost":                {[]Former{has("a", lost), has("b")}, "s", Ask{Survivor: "b"}, ""},
+		"two of three are lost":             {[]Former{has("a", lost), has("b", lost), has("c")}, "s", Ask{Survivor: "c"}, ""},
+		"two are only not heard from":       {[]Former{has("a", silent), has("b", silent), has("c")}, "s", Ask{}, ""},
+		"the one that is left is silent":    {[]Former{has("a", lost), has("b", lost), has("c", silent)}, "s", Ask{}, "members c may have their data, and are not heard from"},
+		"all are lost":                      {[]Former{has("a", lost), has("b", lost), has("c", lost)}, "s", Ask{Snapshot: "s"}, ""},
+		"all are lost, without a snapshot":  {[]Former{has("a", lost), has("b", lost), has("c", lost)}, "", Ask{}, "no verified snapshot"},
+		"the only one is lost":              {[]Former{has("a", lost)}, "s", Ask{Snapshot: "s"}, ""},
+		"a learner does not bring a quorum": {[]Former{has("a", lost), has("b", lost), has("c", ends(2, 7)), has("d", learns, ends(2, 9))}, "s", Ask{Survivor: "d"}, ""},
+		"a log of a later term is further":  {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(3, 7)), has("e", ends(2, 9))}, "s", Ask{Survivor: "d"}, ""},
+		"a longer log of one term":          {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e", ends(2, 9))}, "s", Ask{Survivor: "e"}, ""},
+		"the end of a log is not known":     {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e")}, "s", Ask{}, "where the logs of members e end"},
+		"one of two that are left is away":  {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e", silent)}, "s", Ask{}, "members e may have their data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask, reason := Choose(test.members, test.snapshot)
+			if ask != test.want || !strings.Contains(reason, test.says) || (test.says == "") != (reason == "") {
+				t.Errorf("got %+v, %q", ask, reason)
+			}
+		})
+	}
+}
+
+func TestNoRestoreBeginsByItselfSoonAfterAnother(t *testing.T) {
+	at, err := time.Parse(time.RFC3339, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for passed, pauses := range map[time.Duration]bool{-time.Minute: true, time.Second: true, time.Hour - time.Second: true, time.Hour: false} {
+		if until := (Record{Restore: first}).PausedUntil(at.Add(passed)); until.IsZero() == pauses {
+			t.Errorf("%v later it pauses until %v", passed, until)
+		}
+	}
+	if until := (Record{}).PausedUntil(at); !until.IsZero() {
+		t.Errorf("without a restore it pauses until %v", until)
+	}
+}

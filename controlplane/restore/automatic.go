@@ -1,0 +1,109 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// askByItself has the controller ask for a restore in place, as spec.etcd.recovery allows, when members are proven to have lost so much
+// that no quorum can return. It reads again what that depends on: conditions, which led here, may be old. refused tells people why the
+// controller does not ask although it may; nothing is wrong if both are empty.
+func (r *Restorer) askByItself(ctx context.Context, of *Facts, p Progress) (asking Progress, refused, err error) {
+	pods, err := hostpods.List(ctx, of.Host.Live, of.Cluster)
+	if err != nil {
+		return p, nil, err
+	}
+	told := backups.Answer{}
+	if of.Agents != nil {
+		if told, _, err = r.Backups.Ask(ctx, of.Agents); err != nil {
+			return p, nil, err
+		}
+	}
+	members, err := r.formerMembers(ctx, of, pods[names.EtcdData], told)
+	if err != nil {
+		return p, nil, err
+	}
+	snapshot, err := r.newestFit(ctx, of)
+	if err != nil {
+		return p, nil, err
+	}
+	ask, reason := rebuild.Choose(members, snapshot)
+	until := p.Record.PausedUntil(r.Clock.Now())
+	switch {
+	case reason != "":
+		return p, errors.New("spec.etcd.recovery: " + reason), nil
+	case ask == rebuild.Ask{}:
+		return p, nil, nil
+	case !until.IsZero():
+		return p, fmt.Errorf("spec.etcd.recovery: etcd was founded anew at %s, and lost its quorum again. Find out why members lose their data; it is founded anew again after %s, or when a person asks",
+			p.Record.Restore, rebuild.Stamp(until)), nil
+	}
+	p.request, p.automatic = rebuild.Stamp(r.Clock.Now()), &ask
+	return p, nil, nil
+}
+
+// formerMembers is what is known of the data of each member that etcd listed last.
+func (r *Restorer) formerMembers(ctx context.Context, of *Facts, pods []corev1.Pod, told backups.Answer) ([]rebuild.Former, error) {
+	hosts := hostnodes{live: of.Host.Live, now: r.Clock.Now(), heard: map[string]string{}, uids: map[string]string{}}
+	var members []rebuild.Former
+	for _, listed := range etcdclusters.Status(of.ControlPlane, names.EtcdData).Members {
+		m := rebuild.Former{
+			Name: listed.Name, Votes: listed.State == controlplanev1.EtcdMemberVoter,
+			LogTerm: told.Volumes[listed.Name].LogTerm, LogIndex: told.Volumes[listed.Name].LogIndex,
+		}
+		m.Lost = slices.Contains(of.ControlPlane.Spec.Etcd.GivenUp, m.Name)
+		if i := hostpods.Index(pods, m.Name); i >= 0 {
+			host := pods[i].Spec.NodeName
+			if err := hosts.look(ctx, host); err != nil {
+				return nil, err
+			}
+			_, m.Reached = hosts.heard[host]
+			m.Lost = m.Lost || m.Reached && isProvenLost(&pods[i])
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+// isProvenLost reports whether a member's data are gone for good. One that joins has none at first, and its etcd may end once.
+func isProvenLost(pod *corev1.Pod) bool {
+	data := seen.Data(pod)
+	return data == recovery.Unreadable || data == recovery.Empty && seen.FailedStarts(pod) > 1
+}
+
+// newestFit is the newest snapshot of a control plane that can be restored in place; empty for none, and where spec does not let the
+// controller take one by itself.
+func (r *Restorer) newestFit(ctx context.Context, of *Facts) (string, error) {
+	if of.ControlPlane.Spec.Etcd.Recovery != controlplanev1.EtcdRecoversAutomatically {
+		return "", nil
+	}
+	snapshots := &controlplanev1.KOKEtcdSnapshotList{}
+	if err := r.Management.List(ctx, snapshots, client.InNamespace(of.ControlPlane.Namespace)); err != nil {
+		return "", fmt.Errorf("list the KOKEtcdSnapshots of namespace %s: %w", of.ControlPlane.Namespace, err)
+	}
+	var newest *controlplanev1.KOKEtcdSnapshot
+	for i := range snapshots.Items {
+		s := &snapshots.Items[i]
+		if s.DeletionTimestamp.IsZero() && unfit(of, s) == "" && (newest == nil || s.Status.Slot > newest.Status.Slot) {
+			newest = s
+		}
+	}
+	if newest == nil {
+		return "", nil
+	}
+	return newest.Name, nil
+}
