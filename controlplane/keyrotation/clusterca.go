@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 const (
@@ -34,16 +35,17 @@ const (
 // wantedOfNodes is which cluster CAs nodes have to trust in a phase, and by which CA their certificates have to be; nil while nodes keep what
 // they have. podsBehind is true while a pod of the control plane does not have the keys of the phase: then nodes keep those of the phase
 // before. A node can get a certificate by the new CA once the controller manager signs by it, and may trust that one alone once every API
-// server shows a certificate by it.
-func wantedOfNodes(phase rotation.Phase, podsBehind bool, former, next []byte) *nodekeys.Wanted {
-	both := slices.Concat(former, next)
+// server shows a certificate by it. Steps are numbered in their order: a phase that nodes enter late goes on with the step of the phase before.
+func wantedOfNodes(of rotation.Record, podsBehind bool, former, next []byte) *nodekeys.Wanted {
+	both, phase := slices.Concat(former, next), of.Phase
+	step := func(number int) wanted.Order { return wanted.Order{Rotation: of.Asked, Step: number} }
 	switch {
 	case phase == rotation.Trusting, phase == rotation.Using && podsBehind:
-		return &nodekeys.Wanted{Trusted: both}
+		return &nodekeys.Wanted{Trusted: both, Order: step(1)}
 	case phase == rotation.Using, phase == rotation.Prepared, phase == rotation.Dropping && podsBehind:
-		return &nodekeys.Wanted{Trusted: both, Signer: next}
+		return &nodekeys.Wanted{Trusted: both, Signer: next, Order: step(2)}
 	case phase == rotation.Dropping:
-		return &nodekeys.Wanted{Trusted: next, Signer: next}
+		return &nodekeys.Wanted{Trusted: next, Signer: next, Order: step(3)}
 	}
 	return nil
 }
@@ -52,7 +54,7 @@ func wantedOfNodes(phase rotation.Phase, podsBehind bool, former, next []byte) *
 func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) error {
 	former, next := u.keys.RotatingCAs(pki.ClusterCA)
 	podsBehind := len(state.Behind) > 0
-	u.step.Nodes = wantedOfNodes(state.Record.Phase, podsBehind, former, next)
+	u.step.Nodes = wantedOfNodes(state.Record, podsBehind, former, next)
 	u.step.Nodes.Image = u.NodeKeysImage
 	if podsBehind {
 		u.Prober.Withdraw(l.key) // Such a pod publishes CAs of another phase.

@@ -11,30 +11,36 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 // A node that trusts the new CA too late would refuse API servers, and so would one that drops the former one too early.
 func TestWhatNodesHaveInEachPhase(t *testing.T) {
+	const asked = "2030-01-02T03:04:05Z"
 	for _, test := range []struct {
 		phase           rotation.Phase
 		podsBehind      bool
 		trusted, signer string
+		step            int
 	}{
-		{rotation.Trusting, true, "former new", ""},
-		{rotation.Trusting, false, "former new", ""},
-		{rotation.Using, true, "former new", ""},
-		{rotation.Using, false, "former new", "new"},
-		{rotation.Prepared, false, "former new", "new"},
-		{rotation.Dropping, true, "former new", "new"},
-		{rotation.Dropping, false, "new", "new"},
+		{rotation.Trusting, true, "former new", "", 1},
+		{rotation.Trusting, false, "former new", "", 1},
+		{rotation.Using, true, "former new", "", 1},
+		{rotation.Using, false, "former new", "new", 2},
+		{rotation.Prepared, false, "former new", "new", 2},
+		{rotation.Dropping, true, "former new", "new", 2},
+		{rotation.Dropping, false, "new", "new", 3},
 	} {
-		got := wantedOfNodes(test.phase, test.podsBehind, []byte("former "), []byte("new"))
-		if got == nil || string(got.Trusted) != test.trusted || string(got.Signer) != test.signer {
+		got := wantedOfNodes(rotation.Record{Asked: asked, Phase: test.phase}, test.podsBehind, []byte("former "), []byte("new"))
+		if got == nil || string(got.Trusted) != test.trusted || string(got.Signer) != test.signer || got.Order != (wanted.Order{Rotation: asked, Step: test.step}) {
 			t.Errorf("%s, while it is %t that a pod is behind: nodes have %+v", test.phase, test.podsBehind, got)
+		}
+		if _, err := wanted.ParseOrder(got.Order.String()); err != nil {
+			t.Errorf("nodes cannot read %s: %v", got.Order, err)
 		}
 	}
 	for _, phase := range []rotation.Phase{"", rotation.Over} {
-		if got := wantedOfNodes(phase, false, nil, nil); got != nil {
+		if got := wantedOfNodes(rotation.Record{Asked: asked, Phase: phase}, false, nil, nil); got != nil {
 			t.Errorf("%q: nodes have %+v", phase, got)
 		}
 	}

@@ -23,11 +23,11 @@ import (
 )
 
 func using() Wanted {
-	return Wanted{Trusted: []byte("former\nnext\n"), Signer: []byte("next\n"), Image: "registry.example/kok-node-keys:1", ImagePullSecret: []byte(`{"auths":{}}`)}
+	return Wanted{Trusted: []byte("former\nnext\n"), Signer: []byte("next\n"), Order: wanted.Order{Rotation: "2030-01-02T03:04:05Z", Step: 2}, Image: "registry.example/kok-node-keys:1", ImagePullSecret: []byte(`{"auths":{}}`)}
 }
 
 func trusting() Wanted {
-	return Wanted{Trusted: []byte("former\nnext\n"), Image: "registry.example/kok-node-keys:1"}
+	return Wanted{Trusted: []byte("former\nnext\n"), Order: wanted.Order{Rotation: "2030-01-02T03:04:05Z", Step: 1}, Image: "registry.example/kok-node-keys:1"}
 }
 
 func TestObjects(t *testing.T) {
@@ -55,7 +55,9 @@ func must(t *testing.T, err error) {
 func TestAPodMountsTheFilesOfItsHash(t *testing.T) {
 	all := Objects(using())
 	files, template := addon.Find[*corev1.ConfigMap](all), addon.Find[*appsv1.DaemonSet](all).Spec.Template
-	read := wanted.Wanted{Trusted: []byte(files.Data[wanted.TrustedFile]), Signer: []byte(files.Data[wanted.SignerFile])}
+	order, err := wanted.ParseOrder(files.Data[wanted.OrderFile])
+	must(t, err)
+	read := wanted.Wanted{Trusted: []byte(files.Data[wanted.TrustedFile]), Signer: []byte(files.Data[wanted.SignerFile]), Order: order}
 	if want := []string{"run", "--hash=" + read.Hash()}; !slices.Equal(template.Spec.Containers[0].Args, want) {
 		t.Errorf("the arguments are %q, want %q", template.Spec.Containers[0].Args, want)
 	}
