@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -120,11 +121,32 @@ func TestBehindNamesEachNodeWithoutAReadyPodOfThePhase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(test.objects...).Build()
-			got, err := Behind(t.Context(), reader, using())
-			if err != nil || !slices.Equal(got, test.want) {
+			lags, err := Behind(t.Context(), reader, using())
+			if got := texts(lags); err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("behind are %q, %v, want %q", got, err, test.want)
 			}
 		})
+	}
+}
+
+func texts(lags []Lag) (all []string) {
+	for _, lag := range lags {
+		all = append(all, lag.String())
+	}
+	return all
+}
+
+// A reason is a part of a line of a condition, and comes from the tenant.
+func TestAReasonIsOneShortLine(t *testing.T) {
+	set := addon.Find[*appsv1.DaemonSet](Objects(using()))
+	set.UID = "set"
+	told := pod(using(), "told", "w1", corev1.ConditionFalse)
+	told.Status.Message = "kubelet\n\tdoes not run " + strings.Repeat("…", 4096)
+	reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(set, node("w1"), told).Build()
+	lags, err := Behind(t.Context(), reader, using())
+	must(t, err)
+	if len(lags) != 1 || !strings.HasPrefix(lags[0].Why, "pod told: kubelet does not run …") || len(lags[0].Why) > longest || !utf8.ValidString(lags[0].Why) {
+		t.Errorf("behind are %q", lags)
 	}
 }
 
