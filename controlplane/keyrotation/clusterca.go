@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
@@ -31,6 +32,8 @@ const (
 	clusterCATimeout = time.Minute
 	// longestOwner bounds the name of an owner of pods in bytes, so that spec.keyRotation.completeAnyway takes it. It has room for any Pod.
 	longestOwner = 324
+	// calm is how long a look is good that found nothing, while nothing waits for it.
+	calm = 5 * time.Minute
 )
 
 // wantedOfNodes is which cluster CAs nodes have to trust in a phase, and by which CA their certificates have to be; nil while nodes keep what
@@ -63,7 +66,7 @@ func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) er
 	}
 	check := &clusterCAProbe{
 		api: u.Tenants.Of(u.of.ControlPlane, u.keys), phase: state.Record.Phase, former: former, next: next, nodes: *u.step.Nodes,
-		names: namesOf(u.keys, state.GivenUp),
+		names: namesOf(u.keys, state.GivenUp), due: l.due, clock: u.Clock,
 	}
 	if check.phase == rotation.Prepared {
 		var err error
@@ -172,25 +175,46 @@ type clusterCAProbe struct {
 	former, next []byte
 	nodes        nodekeys.Wanted
 	names        needNames
+	// due is true when the next step waits for this look alone.
+	due   bool
+	clock clock.PassiveClock
 	// since is when the new CA came into use: pods that started later have both.
 	since time.Time
+
+	// last is what the last look found, and looked when that was; zero without one that found nothing.
+	last   probe.Result
+	looked time.Time
 }
 
-// probe looks at once when a person gives up other names: then others are named.
+// probe looks anew in each phase, and once more when a person asks for the end and nothing else holds it up. It looks at once when a person gives up other names: then others are named.
 func (v *clusterCAProbe) probe(of rotation.Record) probe.Probe {
 	return probe.Probe{
 		Prompt:   strings.Join(v.names.givenUp, "\n"),
-		Identity: fmt.Sprintf("%s\n%s\n%s\n%s\n%s", of.Asked, of.Phase, of.Since, v.api.Identity(), v.next), Timeout: clusterCATimeout, Do: v.do,
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%t\n%s\n%s", of.Asked, of.Phase, of.Since, v.phase == rotation.Prepared && v.due, v.api.Identity(), v.next), Timeout: clusterCATimeout, Do: v.do,
 	}
 }
 
 // do reports a problem while something lacks the CAs of the phase, so that the prober repeats it sooner.
 func (v *clusterCAProbe) do(ctx context.Context) probe.Result {
+	now := v.clock.Now()
+	if v.rests(now) {
+		return v.last
+	}
+	v.looked = time.Time{}
 	seen, err := v.see(ctx)
 	if err != nil {
 		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not tell who has which cluster CA: %s", v.api.Address(), errortext.Steady(err))}
 	}
-	return probe.Result{Value: seen, Problem: strings.Join(append(seen.behind(v.names), seen.owners...), ", ")}
+	result := probe.Result{Value: seen, Problem: strings.Join(append(seen.behind(v.names), seen.owners...), ", ")}
+	if result.Problem == "" {
+		v.last, v.looked = result, now
+	}
+	return result
+}
+
+// rests reports whether the last look is good still: a rotation may be prepared for days, and a look goes through all Nodes and pods.
+func (v *clusterCAProbe) rests(now time.Time) bool {
+	return v.phase == rotation.Prepared && !v.due && !v.looked.IsZero() && now.Sub(v.looked) < calm
 }
 
 func (v *clusterCAProbe) see(ctx context.Context) (clusterCASeen, error) {

@@ -11,9 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 // A node that trusts the new CA too late would refuse API servers, and so would one that drops the former one too early.
@@ -180,5 +184,35 @@ func TestNoTenantMakesAConditionTooLong(t *testing.T) {
 		if length := len(rotation.Decide(state).Reason); length < 4000 || length > 20000 {
 			t.Errorf("%s: the message has %d bytes", state.Record.Phase, length)
 		}
+	}
+}
+
+// A rotation may be prepared for days. Before the end nothing counts but a look that was made for it.
+func TestALookThatNothingWaitsForIsMadeSeldom(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		check clusterCAProbe
+		rests bool
+	}{
+		"the first one":                        {clusterCAProbe{phase: rotation.Prepared}, false},
+		"soon after one that found nothing":    {clusterCAProbe{phase: rotation.Prepared, looked: now.Add(-time.Minute)}, true},
+		"a while after it":                     {clusterCAProbe{phase: rotation.Prepared, looked: now.Add(-calm)}, false},
+		"the end waits for it":                 {clusterCAProbe{phase: rotation.Prepared, looked: now.Add(-time.Minute), due: true}, false},
+		"a phase that ends by itself waits":    {clusterCAProbe{phase: rotation.Using, looked: now.Add(-time.Minute)}, false},
+		"the end of the rotation waits for it": {clusterCAProbe{phase: rotation.Dropping, looked: now.Add(-time.Minute)}, false},
+	} {
+		if got := test.check.rests(now); got != test.rests {
+			t.Errorf("%s: it rests %t", name, got)
+		}
+	}
+	identity := func(phase rotation.Phase, due bool) string {
+		check := clusterCAProbe{phase: phase, due: due, api: (tenantprobes.Tenants{Guards: &tenantapi.Guards{}}).Of(&controlplanev1.KOKControlPlane{}, &pki.KeyMaterial{})}
+		return check.probe(rotation.Record{Asked: "2030-01-02T03:04:05Z", Phase: phase}).Identity
+	}
+	if identity(rotation.Prepared, false) == identity(rotation.Prepared, true) {
+		t.Error("the end does not wait for a look of its own")
+	}
+	if identity(rotation.Using, false) != identity(rotation.Using, true) {
+		t.Error("a phase that ends by itself looks twice")
 	}
 }
