@@ -17,5 +17,10 @@
 // So kubelet is restarted once in each phase that changes a file of the last kinds: it gets SIGTERM, and its service manager starts
 // it again.
 //
+// A node takes no step back. What is wanted has an order, and the order of the last goal that was begun is in a file beside kubelet's
+// certificates, before anything else of that goal is. An earlier goal, which a restore of etcd brings back with its DaemonSet, is refused. A
+// node that joined later has no such file: it refuses a goal whose first CA, that from before the rotation, it does not trust
+// (docs/decisions/certificates.md#the-cluster-ca-is-shown-late-and-nodes-follow-by-a-daemonset).
+//
 // What is decided is apart from what is done: Decide of package node is pure. Each step may be killed anywhere, and is done again.
 package nodekeys

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
@@ -20,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 const (
@@ -27,23 +30,26 @@ const (
 	clusterCAProbeKind = "cluster-ca"
 	// clusterCATimeout is for all pages of Nodes and pods of a tenant.
 	clusterCATimeout = time.Minute
-	// mostOwners is how many owners of pods are named.
-	mostOwners = 20
+	// longestOwner bounds the name of an owner of pods in bytes, so that spec.keyRotation.completeAnyway takes it. It has room for any Pod.
+	longestOwner = 324
+	// calm is how long a look is good that found nothing, while nothing waits for it.
+	calm = 5 * time.Minute
 )
 
 // wantedOfNodes is which cluster CAs nodes have to trust in a phase, and by which CA their certificates have to be; nil while nodes keep what
 // they have. podsBehind is true while a pod of the control plane does not have the keys of the phase: then nodes keep those of the phase
 // before. A node can get a certificate by the new CA once the controller manager signs by it, and may trust that one alone once every API
-// server shows a certificate by it.
-func wantedOfNodes(phase rotation.Phase, podsBehind bool, former, next []byte) *nodekeys.Wanted {
-	both := slices.Concat(former, next)
+// server shows a certificate by it. Steps are numbered in their order: a phase that nodes enter late goes on with the step of the phase before.
+func wantedOfNodes(of rotation.Record, podsBehind bool, former, next []byte) *nodekeys.Wanted {
+	both, phase := slices.Concat(former, next), of.Phase
+	step := func(number int) wanted.Order { return wanted.Order{Rotation: of.Asked, Step: number} }
 	switch {
 	case phase == rotation.Trusting, phase == rotation.Using && podsBehind:
-		return &nodekeys.Wanted{Trusted: both}
+		return &nodekeys.Wanted{Trusted: both, Order: step(1)}
 	case phase == rotation.Using, phase == rotation.Prepared, phase == rotation.Dropping && podsBehind:
-		return &nodekeys.Wanted{Trusted: both, Signer: next}
+		return &nodekeys.Wanted{Trusted: both, Signer: next, Order: step(2)}
 	case phase == rotation.Dropping:
-		return &nodekeys.Wanted{Trusted: next, Signer: next}
+		return &nodekeys.Wanted{Trusted: next, Signer: next, Order: step(3)}
 	}
 	return nil
 }
@@ -52,7 +58,7 @@ func wantedOfNodes(phase rotation.Phase, podsBehind bool, former, next []byte) *
 func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) error {
 	former, next := u.keys.RotatingCAs(pki.ClusterCA)
 	podsBehind := len(state.Behind) > 0
-	u.step.Nodes = wantedOfNodes(state.Record.Phase, podsBehind, former, next)
+	u.step.Nodes = wantedOfNodes(state.Record, podsBehind, former, next)
 	u.step.Nodes.Image = u.NodeKeysImage
 	if podsBehind {
 		u.Prober.Withdraw(l.key) // Such a pod publishes CAs of another phase.
@@ -60,6 +66,7 @@ func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) er
 	}
 	check := &clusterCAProbe{
 		api: u.Tenants.Of(u.of.ControlPlane, u.keys), phase: state.Record.Phase, former: former, next: next, nodes: *u.step.Nodes,
+		names: namesOf(u.keys, state.GivenUp), due: l.due, clock: u.Clock,
 	}
 	if check.phase == rotation.Prepared {
 		var err error
@@ -74,49 +81,89 @@ func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) er
 	}
 	switch {
 	case check.phase == rotation.Prepared:
-		state.Needs = append(state.Needs, found.needs(u.keys.Rotation(string(pki.ClusterCA)).File(), seen, result.Problem)...)
+		state.Needs = append(state.Needs, found.needs(check.names, seen, result.Problem)...)
 	case !seen:
 		state.Behind = append(state.Behind, fmt.Sprintf("the tenant (%s)", result.Problem))
 	default:
-		state.Behind = append(state.Behind, found.behind()...)
+		state.Behind = append(state.Behind, found.behind(check.names)...)
 	}
 	return nil
 }
 
-// clusterCASeen is what a probe saw. The zero value is a tenant that has the CAs of the phase.
+// needNames are the names by which a person gives up what needs the former cluster CA, and nodes that do not get the CAs of a phase. They are
+// of one rotation.
+type needNames struct {
+	file    string
+	givenUp []string
+}
+
+func namesOf(keys *pki.KeyMaterial, givenUp []string) needNames {
+	return needNames{keys.Rotation(string(pki.ClusterCA)).File(), givenUp}
+}
+
+func (n needNames) node(name string) string  { return "node/" + n.file + "/" + name }
+func (n needNames) pods(owner string) string { return "pods/" + n.file + "/" + owner }
+func (n needNames) otherNodes() string       { return "other-nodes/" + n.file }
+func (n needNames) otherPods() string        { return "other-pods/" + n.file }
+func (n needNames) unseen() string           { return "unseen/" + n.file }
+
+func (n needNames) isGivenUp(name string) bool { return slices.Contains(n.givenUp, name) }
+
+// nodesLeft are the nodes that a person has not given up.
+func (n needNames) nodesLeft(nodes []nodekeys.Lag) []nodekeys.Lag {
+	return slices.DeleteFunc(slices.Clone(nodes), func(lag nodekeys.Lag) bool { return n.isGivenUp(n.node(lag.Node)) })
+}
+
+// clusterCASeen is what a probe saw. The zero value is a tenant that has the CAs of the phase. What a person has given up is not in it.
 type clusterCASeen struct {
 	// published says which ConfigMaps of the tenant lack what.
 	published []string
-	// nodes lack the CAs of the phase, or certificates by the new one: their names, each with the reason in parentheses.
-	nodes []string
-	// owners are workloads, as "namespace/kind/name", with pods that may trust the former CA alone. more is how many others there are.
-	owners []string
-	more   int
+	// nodes lack the CAs of the phase, or certificates by the new one. moreNodes is how many others there are.
+	nodes     []nodekeys.Lag
+	moreNodes int
+	// owners are workloads, as "namespace/kind/name", with pods that may trust the former CA alone. moreOwners is how many others there are.
+	owners     []string
+	moreOwners int
 }
 
-func (s clusterCASeen) behind() []string {
+// behind is what does not have the CAs of the phase: ConfigMaps, and in one entry the nodes, with the ways on without them.
+func (s clusterCASeen) behind(names needNames) []string {
 	behind := slices.Clone(s.published)
-	for _, node := range s.nodes {
-		behind = append(behind, "Node "+node)
+	var nodes []string
+	for _, lag := range names.nodesLeft(s.nodes) { // Some may have been given up since.
+		nodes = append(nodes, "Node "+lag.String())
+	}
+	more, others := s.moreNodes, ""
+	if names.isGivenUp(names.otherNodes()) {
+		more = 0
+	}
+	if more > 0 {
+		others = ", and " + names.otherNodes() + " for those that are not named"
+	}
+	if len(nodes) > 0 || more > 0 {
+		behind = append(behind, fmt.Sprintf("%s; mend or delete each, or go on without it by %s in spec.keyRotation.completeAnyway%s",
+			rotation.Some(nodes, more), names.node("<name>"), others))
 	}
 	return behind
 }
 
 // needs are what needs the former CA. unknown says why nobody knows.
-func (s clusterCASeen) needs(file string, seen bool, unknown string) []rotation.Need {
+func (s clusterCASeen) needs(names needNames, seen bool, unknown string) []rotation.Need {
 	if !seen {
-		return []rotation.Need{{Name: "unseen/" + file, Why: unknown}}
+		return []rotation.Need{{Name: names.unseen(), Why: unknown}}
 	}
 	var needs []rotation.Need
-	for _, node := range s.nodes {
-		name, why, _ := strings.Cut(node, " ")
-		needs = append(needs, rotation.Need{Name: "node/" + file + "/" + name, Why: strings.TrimSuffix(strings.TrimPrefix(why, "("), ")")})
+	for _, lag := range s.nodes {
+		needs = append(needs, rotation.Need{Name: names.node(lag.Node), Why: lag.Why})
+	}
+	if s.moreNodes > 0 {
+		needs = append(needs, rotation.Need{Name: names.otherNodes(), Why: fmt.Sprintf("%d more Nodes, which are named when others of them are mended or given up", s.moreNodes)})
 	}
 	for _, owner := range s.owners {
-		needs = append(needs, rotation.Need{Name: "pods/" + file + "/" + owner})
+		needs = append(needs, rotation.Need{Name: names.pods(owner)})
 	}
-	if s.more > 0 {
-		needs = append(needs, rotation.Need{Name: "other-pods/" + file, Why: fmt.Sprintf("pods of %d more owners, which are named when others of them have restarted", s.more)})
+	if s.moreOwners > 0 {
+		needs = append(needs, rotation.Need{Name: names.otherPods(), Why: fmt.Sprintf("pods of %d more owners, which are named when others of them have restarted or are given up", s.moreOwners)})
 	}
 	return needs
 }
@@ -127,23 +174,47 @@ type clusterCAProbe struct {
 	phase        rotation.Phase
 	former, next []byte
 	nodes        nodekeys.Wanted
+	names        needNames
+	// due is true when the next step waits for this look alone.
+	due   bool
+	clock clock.PassiveClock
 	// since is when the new CA came into use: pods that started later have both.
 	since time.Time
+
+	// last is what the last look found, and looked when that was; zero without one that found nothing.
+	last   probe.Result
+	looked time.Time
 }
 
+// probe looks anew in each phase, and once more when a person asks for the end and nothing else holds it up. It looks at once when a person gives up other names: then others are named.
 func (v *clusterCAProbe) probe(of rotation.Record) probe.Probe {
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s\n%s\n%s\n%s\n%s", of.Asked, of.Phase, of.Since, v.api.Identity(), v.next), Timeout: clusterCATimeout, Do: v.do,
+		Prompt:   strings.Join(v.names.givenUp, "\n"),
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%t\n%s\n%s", of.Asked, of.Phase, of.Since, v.phase == rotation.Prepared && v.due, v.api.Identity(), v.next), Timeout: clusterCATimeout, Do: v.do,
 	}
 }
 
 // do reports a problem while something lacks the CAs of the phase, so that the prober repeats it sooner.
 func (v *clusterCAProbe) do(ctx context.Context) probe.Result {
+	now := v.clock.Now()
+	if v.rests(now) {
+		return v.last
+	}
+	v.looked = time.Time{}
 	seen, err := v.see(ctx)
 	if err != nil {
 		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not tell who has which cluster CA: %s", v.api.Address(), errortext.Steady(err))}
 	}
-	return probe.Result{Value: seen, Problem: strings.Join(append(seen.behind(), seen.owners...), ", ")}
+	result := probe.Result{Value: seen, Problem: strings.Join(append(seen.behind(v.names), seen.owners...), ", ")}
+	if result.Problem == "" {
+		v.last, v.looked = result, now
+	}
+	return result
+}
+
+// rests reports whether the last look is good still: a rotation may be prepared for days, and a look goes through all Nodes and pods.
+func (v *clusterCAProbe) rests(now time.Time) bool {
+	return v.phase == rotation.Prepared && !v.due && !v.looked.IsZero() && now.Sub(v.looked) < calm
 }
 
 func (v *clusterCAProbe) see(ctx context.Context) (clusterCASeen, error) {
@@ -162,10 +233,15 @@ func (v *clusterCAProbe) see(ctx context.Context) (clusterCASeen, error) {
 		if err := v.api.EachPod(ctx, owners.add); err != nil {
 			return seen, err
 		}
-		seen.owners, seen.more = owners.first()
+		seen.owners, seen.moreOwners = owners.first(v.names)
 	}
-	seen.nodes, err = nodekeys.Behind(ctx, c, v.nodes)
-	return seen, err
+	behind, err := nodekeys.Behind(ctx, c, v.nodes)
+	if err != nil {
+		return seen, err
+	}
+	named, more := rotation.First(v.names.nodesLeft(behind), mostNamed)
+	seen.nodes, seen.moreNodes = slices.Clone(named), more // The others need not stay in memory.
+	return seen, nil
 }
 
 // published says which ConfigMaps of the tenant do not have the CAs of the phase.
@@ -211,29 +287,38 @@ func (o *owners) add(pod *corev1.Pod) {
 
 func mountsRootCAs(pod *corev1.PodSpec) bool {
 	return slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool {
-		return volume.Projected != nil && slices.ContainsFunc(volume.Projected.Sources, func(source corev1.VolumeProjection) bool {
-			return source.ConfigMap != nil && source.ConfigMap.Name == tenant.RootCAsName
-		})
+		return volume.ConfigMap != nil && volume.ConfigMap.Name == tenant.RootCAsName ||
+			volume.Projected != nil && slices.ContainsFunc(volume.Projected.Sources, func(source corev1.VolumeProjection) bool {
+				return source.ConfigMap != nil && source.ConfigMap.Name == tenant.RootCAsName
+			})
 	})
 }
 
 // ownerOf is what a person restarts so that a pod starts anew: a Deployment in the place of its ReplicaSet, and the pod itself without an owner.
+// No API server checks what owners are called: a pod whose owner has no name of Kubernetes is named itself.
 func ownerOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
 		return pod.Namespace + "/Pod/" + pod.Name
 	}
+	named := pod.Namespace + "/" + owner.Kind + "/" + owner.Name
 	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
 		if deployment, made := strings.CutSuffix(owner.Name, "-"+hash); made {
-			return pod.Namespace + "/Deployment/" + deployment
+			named = pod.Namespace + "/Deployment/" + deployment
 		}
 	}
-	return pod.Namespace + "/" + owner.Kind + "/" + owner.Name
+	if len(named) > longestOwner || !ownerPattern.MatchString(named) {
+		return pod.Namespace + "/Pod/" + pod.Name
+	}
+	return named
 }
 
-// first are the owners that are named, in their order, and how many others there are.
-func (o *owners) first() (named []string, more int) {
-	all := slices.Sorted(maps.Keys(o.names))
-	most := min(len(all), mostOwners)
-	return all[:most], len(all) - most
+// ownerPattern is what spec.keyRotation.completeAnyway takes.
+var ownerPattern = regexp.MustCompile(`^[a-z0-9-]{1,63}/[A-Za-z0-9]{1,63}/[a-z0-9.-]{1,253}$`)
+
+// first are the owners that are named, in their order, and how many others there are. It leaves out what a person has given up.
+func (o *owners) first(names needNames) (named []string, more int) {
+	left := slices.DeleteFunc(slices.Sorted(maps.Keys(o.names)), func(owner string) bool { return names.isGivenUp(names.pods(owner)) })
+	named, more = rotation.First(left, mostNamed)
+	return slices.Clone(named), more
 }

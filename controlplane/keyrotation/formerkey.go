@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -23,8 +22,8 @@ const (
 	formerKeyProbeKind = "former-key"
 	// formerKeyTimeout is for all pages of Secrets of a tenant.
 	formerKeyTimeout = 30 * time.Second
-	// mostTokens is how many Secrets are named.
-	mostTokens = 20
+	// mostNamed is how many things of one kind in a tenant are named: a condition has at most 32 KiB, and a name 253 bytes.
+	mostNamed = 10
 )
 
 // podTokensLife is how long kubelet keeps a token of a pod at the most, and a little more: it renews each after 24 hours or four fifths
@@ -97,7 +96,7 @@ func (v *formerKeyProbe) do(ctx context.Context) probe.Result {
 	}
 	result := probe.Result{Value: found}
 	if len(found.secrets) > 0 {
-		result.Problem = fmt.Sprintf("%s and %d more", strings.Join(found.secrets, ", "), found.more)
+		result.Problem = rotation.Some(found.secrets, found.more)
 	}
 	return result
 }
@@ -107,7 +106,7 @@ func (v *formerKeyProbe) find(ctx context.Context) (formerTokens, error) {
 	err := v.api.EachSecret(ctx, corev1.SecretTypeServiceAccountToken, func(secret *corev1.Secret) {
 		switch {
 		case !slices.Contains(v.keys, keyOfToken(secret.Data[corev1.ServiceAccountTokenKey])):
-		case len(found.secrets) == mostTokens:
+		case len(found.secrets) == mostNamed:
 			found.more++
 		default:
 			found.secrets = append(found.secrets, secret.Namespace+"/"+secret.Name)

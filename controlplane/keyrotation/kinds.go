@@ -35,8 +35,8 @@ type look struct {
 	due bool
 }
 
-// rotatingKinds are all kinds, in the order of messages. Whether a look is due depends on the kinds before it,
-// and so at most one kind may depend on that.
+// rotatingKinds are all kinds, in the order of messages. Whether a look is due depends on what was seen of the kinds before it, and never on
+// those after it: two kinds that look when it is due do so one after the other.
 var rotatingKinds = []rotatingKind{
 	{
 		asked: controlplanev1.ServiceAccountKeyKind, material: pki.ServiceAccount, pods: components.ServiceAccountKey, data: "sa.rotation",

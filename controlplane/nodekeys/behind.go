@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,13 +21,22 @@ const (
 	// page is the number of objects in a page, pages the greatest number of pages: Kubernetes has 5,000 Nodes at most.
 	page  = 100
 	pages = 100
-	// longest bounds a reason, which comes from the tenant.
-	longest = 400
+	// longest bounds a reason, which comes from the tenant, in bytes.
+	longest = 250
 )
 
-// Behind names the nodes of the tenant that do not have what is wanted yet, each with the reason in parentheses, in the order of their
-// names. A Node has it once a pod of the DaemonSet, made for what is wanted, is ready there. It fails when the tenant does not tell.
-func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]string, error) {
+// Lag is a node of the tenant that does not have what is wanted yet.
+type Lag struct {
+	Node string
+	// Why is the reason, in one line of 250 bytes at most.
+	Why string
+}
+
+// String names the node, with the reason in parentheses.
+func (l Lag) String() string { return fmt.Sprintf("%s (%s)", l.Node, l.Why) }
+
+// Behind are the nodes of the tenant that do not have what is wanted yet, in the order of their names. A Node has it once a pod of the DaemonSet, made for what is wanted, is ready there. It fails when the tenant does not tell.
+func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]Lag, error) {
 	set := &appsv1.DaemonSet{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: name}, set)
 	if client.IgnoreNotFound(err) != nil {
@@ -48,7 +58,7 @@ func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]string, erro
 	if err != nil {
 		return nil, fmt.Errorf("list the tenant's pods of DaemonSet %s: %w", name, err)
 	}
-	var behind []string
+	var behind []Lag
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	err = each(ctx, reader, nodes, func(node client.Object) {
@@ -62,13 +72,23 @@ func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]string, erro
 		default:
 			why = missing
 		}
-		behind = append(behind, fmt.Sprintf("%.253s (%s)", node.GetName(), why))
+		behind = append(behind, Lag{node.GetName(), oneLine(why)})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the tenant's Nodes: %w", err)
 	}
-	slices.Sort(behind)
+	slices.SortFunc(behind, func(a, b Lag) int { return cmp.Compare(a.Node, b.Node) })
 	return behind, nil
+}
+
+// oneLine is a text from the tenant as a part of a line of a condition.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= longest {
+		return text
+	}
+	const cut = "…"
+	return strings.ToValidUTF8(text[:longest-len(cut)], "") + cut
 }
 
 // each calls do for each object of a kind, page by page.
@@ -104,7 +124,7 @@ func reason(pod *corev1.Pod, hash string) string {
 	}):
 		return ""
 	}
-	return fmt.Sprintf("pod %s: %.*s", pod.Name, longest, cmp.Or(told(pod), "it is not ready yet"))
+	return fmt.Sprintf("pod %s: %s", pod.Name, cmp.Or(told(pod), "it is not ready yet"))
 }
 
 // told is what the pod's container ended with or waits for, or why the pod is in its phase. The end tells more than that it will

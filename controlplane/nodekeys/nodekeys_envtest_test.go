@@ -32,8 +32,8 @@ func TestARealTenantTakesTheObjectsOfEachPhaseAndTellsWhichNodesAreBehind(t *tes
 	must(t, api.Create(ctx, node("w1")))
 	behind := func(w Wanted, want ...string) {
 		t.Helper()
-		got, err := Behind(ctx, api, w)
-		if err != nil || !slices.Equal(got, want) {
+		lags, err := Behind(ctx, api, w)
+		if got := texts(lags); err != nil || !slices.Equal(got, want) {
 			t.Errorf("behind are %q, %v, want %q", got, err, want)
 		}
 	}

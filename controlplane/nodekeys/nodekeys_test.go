@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,11 +24,11 @@ import (
 )
 
 func using() Wanted {
-	return Wanted{Trusted: []byte("former\nnext\n"), Signer: []byte("next\n"), Image: "registry.example/kok-node-keys:1", ImagePullSecret: []byte(`{"auths":{}}`)}
+	return Wanted{Trusted: []byte("former\nnext\n"), Signer: []byte("next\n"), Order: wanted.Order{Rotation: "2030-01-02T03:04:05Z", Step: 2}, Image: "registry.example/kok-node-keys:1", ImagePullSecret: []byte(`{"auths":{}}`)}
 }
 
 func trusting() Wanted {
-	return Wanted{Trusted: []byte("former\nnext\n"), Image: "registry.example/kok-node-keys:1"}
+	return Wanted{Trusted: []byte("former\nnext\n"), Order: wanted.Order{Rotation: "2030-01-02T03:04:05Z", Step: 1}, Image: "registry.example/kok-node-keys:1"}
 }
 
 func TestObjects(t *testing.T) {
@@ -55,7 +56,9 @@ func must(t *testing.T, err error) {
 func TestAPodMountsTheFilesOfItsHash(t *testing.T) {
 	all := Objects(using())
 	files, template := addon.Find[*corev1.ConfigMap](all), addon.Find[*appsv1.DaemonSet](all).Spec.Template
-	read := wanted.Wanted{Trusted: []byte(files.Data[wanted.TrustedFile]), Signer: []byte(files.Data[wanted.SignerFile])}
+	order, err := wanted.ParseOrder(files.Data[wanted.OrderFile])
+	must(t, err)
+	read := wanted.Wanted{Trusted: []byte(files.Data[wanted.TrustedFile]), Signer: []byte(files.Data[wanted.SignerFile]), Order: order}
 	if want := []string{"run", "--hash=" + read.Hash()}; !slices.Equal(template.Spec.Containers[0].Args, want) {
 		t.Errorf("the arguments are %q, want %q", template.Spec.Containers[0].Args, want)
 	}
@@ -118,11 +121,32 @@ func TestBehindNamesEachNodeWithoutAReadyPodOfThePhase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(test.objects...).Build()
-			got, err := Behind(t.Context(), reader, using())
-			if err != nil || !slices.Equal(got, test.want) {
+			lags, err := Behind(t.Context(), reader, using())
+			if got := texts(lags); err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("behind are %q, %v, want %q", got, err, test.want)
 			}
 		})
+	}
+}
+
+func texts(lags []Lag) (all []string) {
+	for _, lag := range lags {
+		all = append(all, lag.String())
+	}
+	return all
+}
+
+// A reason is a part of a line of a condition, and comes from the tenant.
+func TestAReasonIsOneShortLine(t *testing.T) {
+	set := addon.Find[*appsv1.DaemonSet](Objects(using()))
+	set.UID = "set"
+	told := pod(using(), "told", "w1", corev1.ConditionFalse)
+	told.Status.Message = "kubelet\n\tdoes not run " + strings.Repeat("…", 4096)
+	reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(set, node("w1"), told).Build()
+	lags, err := Behind(t.Context(), reader, using())
+	must(t, err)
+	if len(lags) != 1 || !strings.HasPrefix(lags[0].Why, "pod told: kubelet does not run …") || len(lags[0].Why) > longest || !utf8.ValidString(lags[0].Why) {
+		t.Errorf("behind are %q", lags)
 	}
 }
 

@@ -30,11 +30,14 @@ var manifests []byte
 
 // Wanted is what nodes are brought, and how.
 type Wanted struct {
-	// Trusted are the certificates of all CAs that nodes have to trust, and of no other, as PEM.
+	// Trusted are the certificates of all CAs that nodes have to trust, and of no other, as PEM. The first one is of a CA that they trusted
+	// before: by it a node that joined later tells a DaemonSet which a restore of etcd brought back.
 	Trusted []byte
 	// Signer is the certificate of the CA that has to have signed kubelets' certificates, as PEM; empty when any is good. It has to be
 	// among Trusted.
 	Signer []byte
+	// Order says which of two wants is the later one: nodes take no step back.
+	Order wanted.Order
 	// Image is that of kok-node-keys.
 	Image string
 	// ImagePullSecret is what .dockerconfigjson has in a Secret for the registry of the image; empty for none.
@@ -43,7 +46,9 @@ type Wanted struct {
 
 func (w Wanted) hash() string { return w.keys().Hash() }
 
-func (w Wanted) keys() wanted.Wanted { return wanted.Wanted{Trusted: w.Trusted, Signer: w.Signer} }
+func (w Wanted) keys() wanted.Wanted {
+	return wanted.Wanted{Trusted: w.Trusted, Signer: w.Signer, Order: w.Order}
+}
 
 // Objects are all objects in the tenant.
 func Objects(w Wanted) []client.Object {

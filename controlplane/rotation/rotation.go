@@ -116,9 +116,22 @@ func (s State) neededBy(needs []Need) []string {
 // most is how many pods a message names.
 const most = 5
 
-func some(of []string) string {
-	if len(of) <= most {
-		return strings.Join(of, ", ")
+func some(of []string) string { return Some(First(of, most)) }
+
+// First are the first of a list, most of them, and how many others there are. A tenant may have thousands of what a message names.
+func First[T any](of []T, most int) (named []T, more int) {
+	named = of[:min(len(of), most)]
+	return named, len(of) - len(named)
+}
+
+// Some tells of the first of a list, and of how many others there are.
+func Some[T any](named []T, more int) string {
+	texts := make([]string, 0, len(named))
+	for _, name := range named {
+		texts = append(texts, fmt.Sprint(name))
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(of[:most], ", "), len(of)-most)
+	if more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
+	}
+	return strings.Join(texts, ", ")
 }

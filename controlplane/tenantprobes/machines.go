@@ -7,6 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
@@ -17,7 +20,8 @@ import (
 const MachinesKind = "tenant"
 
 // ForMachines has no problem when the tenant's API answered at its endpoint and held what joining machines need, and what brings nodes the
-// cluster CA while that rotates, when it was last probed. It is probed in the background, and at once when the number of ready API servers changes. asked is false until the first result.
+// cluster CA while that rotates and only then, when it was last probed. It is probed in the background, and at once when the number of ready
+// API servers changes or etcd was founded anew. asked is false until the first result.
 func (k *Keeper) ForMachines(ctx context.Context, of *Facts, apiServers *workloads.State) (problem string, asked bool, err error) {
 	in := of.Input
 	shared, err := in.Exposure.AddrPort()
@@ -48,16 +52,20 @@ func (k *Keeper) ForMachines(ctx context.Context, of *Facts, apiServers *workloa
 		wanted, err = tenant.Objects(settings)
 		return append(wanted, nodes...), tenant.Unwanted(), err
 	}
-	if of.Nodes == nil && of.Keys.Rotation(string(pki.ClusterCA)) != nil {
-		check.remove = nodekeys.Remove
+	if rotated := of.Keys.Rotation(string(pki.ClusterCA)); rotated == nil || !rotated.UnderWay() {
+		// A restore of etcd may have brought them back, also into a tenant that never rotated its CA.
+		check.remove, check.removeAgain = nodekeys.Remove, rotated != nil
 	}
 	probing, err := check.probe()
 	if err != nil {
 		return "", false, err
 	}
 	probing.Settled = of.Settled
+	// Etcd that was founded anew has the objects of another time.
+	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
+	probing.Prompt = fmt.Sprintf("etcd %s, restored at %s", data.ClusterID, rebuild.Stamp(data.RestoredAt.Time))
 	if apiServers != nil {
-		probing.Prompt = fmt.Sprintf("%d are ready", apiServers.Ready)
+		probing.Prompt += fmt.Sprintf(", %d are ready", apiServers.Ready)
 	}
 	result, asked := k.Prober.Probe(of.probe(MachinesKind), probing)
 	if !asked {

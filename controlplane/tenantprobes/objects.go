@@ -29,6 +29,8 @@ type objectsProbe struct {
 	objects func() (wanted, unwanted []client.Object, err error)
 	// remove removes further objects, which are not known by their names; nil for none.
 	remove func(context.Context, client.Client) error
+	// removeAgain is true if they are looked for every interval, and false if they are looked for once.
+	removeAgain bool
 
 	// applied is when the objects were last found or made right.
 	applied time.Time
@@ -52,7 +54,7 @@ func (v *objectsProbe) do(ctx context.Context) probe.Result {
 	}
 	_, err = tenant.Apply(ctx, v.api.client, wanted)
 	err = errors.Join(err, tenant.Remove(ctx, v.api.client, unwanted))
-	if v.remove != nil {
+	if v.remove != nil && (v.removeAgain || v.applied.IsZero()) {
 		err = errors.Join(err, v.remove(ctx, v.api.client))
 	}
 	if err != nil {

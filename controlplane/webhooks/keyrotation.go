@@ -12,7 +12,9 @@ import (
 
 // shownNeed matches the names in the condition KeysRotating that a person can give up, lostNeed those that nobody can give up.
 var (
-	shownNeed = regexp.MustCompile(`^(secret/[0-9a-f]{10}/[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}|(pod-tokens|other-secrets|unseen)/[0-9a-f]{10})$`)
+	shownNeed = regexp.MustCompile(`^(secret/[0-9a-f]{10}/[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}` +
+		`|pods/[0-9a-f]{10}/[a-z0-9-]{1,63}/[A-Za-z0-9]+/[a-z0-9.-]{1,253}|node/[0-9a-f]{10}/[a-z0-9.-]{1,253}` +
+		`|(pod-tokens|other-secrets|other-pods|other-nodes|unseen)/[0-9a-f]{10})$`)
 	lostNeed  = regexp.MustCompile(`^objects/`)
 )
 

@@ -15,9 +15,10 @@ import (
 func TestNamesOfWhatIsGivenUpAreThoseOfTheCondition(t *testing.T) {
 	spec := controlplanev1.KeyRotationSpec{CompleteAnyway: []string{
 		"secret/0123456789/kube-system/builder-token", "secret/0123456789/default/a.b", "pod-tokens/0123456789", "unseen/abcdef0123", "other-secrets/abcdef0123",
-		"builder-token", "secret/default/builder-token", "pod-tokens", "pod-tokens/latest", "secret/0123456789/default/a b",
+		"pods/0123456789/default/Deployment/web", "pods/0123456789/default/Pod/a.b", "node/0123456789/w1.example", "other-pods/0123456789", "other-nodes/0123456789",
+		"builder-token", "secret/default/builder-token", "pod-tokens", "pod-tokens/latest", "secret/0123456789/default/a b", "pods/0123456789/web", "node/w1", "node/0123456789/<name>", "other-nodes",
 	}}
-	refusesFrom(t, 5, spec, "copy the name from there")
+	refusesFrom(t, 10, spec, "copy the name from there")
 }
 
 // refusesFrom fails unless all names from this index on are refused, and those before are not.

@@ -142,7 +142,7 @@ var (
 	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "faults_not_linearizable", "recovery_seconds_member"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 	keyFigures      = []string{
-		"rotation_seconds", "rotation_failed_requests", "rotation_lost_writes", "rotation_not_ready_seconds",
+		"rotation_seconds", "rotation_failed_requests", "rotation_requests_timed_out", "rotation_requests_dropped", "rotation_lost_writes", "rotation_not_ready_seconds",
 		"old_credentials_tried", "old_credentials_accepted_after",
 		"ca_rotation_seconds", "ca_prepare_failed_requests", "ca_prepare_lost_writes", "ca_complete_failed_requests", "ca_complete_lost_writes",
 		"ca_rotation_not_ready_seconds", "ca_old_credentials_tried", "ca_old_credentials_accepted_after",

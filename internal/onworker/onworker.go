@@ -39,6 +39,8 @@ const (
 	LoadBalancerState = "/var/lib/private/kok-apiserver-lb/"
 	// NodeKeysDir has what kok-node-keys did, until the worker boots.
 	NodeKeysDir = "/run/kok-node-keys/"
+	// NodeKeysOrder says how far kok-node-keys brought this node. It goes where kubelet's certificates go: whoever resets a node removes both.
+	NodeKeysOrder = "/var/lib/kubelet/kok-node-keys-order"
 	// LoadBalancerStateLink is systemd's link to it.
 	LoadBalancerStateLink = "/var/lib/kok-apiserver-lb/"
 )

@@ -117,7 +117,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 		came := &ended{}
 		t.end(ctx, "rotation", journals, came)
 		came.tell("rotation")
-		came.expectEtcdAloneFailed()
+		came.expectEtcdAloneFailed("rotation")
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.EtcdData, names.EtcdEvents)
 	}, SpecTimeout(2*creation+2*join+2*rotating))
 
@@ -139,10 +139,15 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 })
 
 // expectEtcdAloneFailed sees to it that nothing was lost, and that no request failed but those that were on their way to a leader of etcd when the
-// lead moved, as docs/keys.md says. How many these are is told as a figure.
-func (e *ended) expectEtcdAloneFailed() {
+// lead moved, as docs/keys.md says: etcd drops what it proposes without a leader, or waits for an answer in vain. How many these are is told as
+// figures.
+func (e *ended) expectEtcdAloneFailed(what string) {
 	GinkgoHelper()
-	e.failed = slices.DeleteFunc(e.failed, func(request string) bool { return strings.Contains(request, "etcdserver: request timed out") })
+	for _, moved := range []struct{ text, name string }{{"etcdserver: request timed out", "timed_out"}, {"raft proposal dropped", "dropped"}} {
+		before := len(e.failed)
+		e.failed = slices.DeleteFunc(e.failed, func(request string) bool { return strings.Contains(request, moved.text) })
+		figure(what+"_requests_"+moved.name, before-len(e.failed), "requests")
+	}
 	e.expectNothingLost()
 }
 

@@ -106,7 +106,8 @@ const (
 
 	// KeysPreparingReason of KeysRotatingCondition: a new key comes into use, beside the former one.
 	//
-	// Nothing while it goes on. What it waits for longer, such as a pod on a host node that is away, the message names.
+	// Nothing while it goes on. What it waits for longer, such as a pod on a host node that is away, the message names. A Node that does
+	// not come to have the keys is mended, deleted, or given up by `spec.keyRotation.completeAnyway`.
 	KeysPreparingReason = "KeysPreparing"
 
 	// KeysPreparedReason of KeysRotatingCondition: the new key is in use, and what was made with the former one is accepted still.
@@ -116,7 +117,8 @@ const (
 
 	// KeysCompletingReason of KeysRotatingCondition: the former key goes from all that trusts it.
 	//
-	// Nothing while it goes on. What it waits for longer, such as a pod on a host node that is away, the message names.
+	// Nothing while it goes on. What it waits for longer, such as a pod on a host node that is away, the message names. A Node that does
+	// not come to have the keys is mended, deleted, or given up by `spec.keyRotation.completeAnyway`.
 	KeysCompletingReason = "KeysCompleting"
 
 	// KeysUnknownReason of KeysRotatingCondition: key material cannot be read, or cannot be used. What runs goes on with the keys that

@@ -46,7 +46,8 @@ type KeyRotationSpec struct {
 	// +optional
 	CompleteAfter metav1.Time `json:"completeAfter,omitempty,omitzero"`
 
-	// completeAnyway are names from the condition KeysRotating of what is given up although it needs the former key. What the former
+	// completeAnyway are names from the condition KeysRotating of what is given up although it needs the former key. Nodes that are
+	// given up hold up no phase. Names that begin with "other-" give up all that the condition only counts. What the former
 	// encryption key encrypted cannot be given up: nobody could read it again.
 	// +optional
 	// +listType=set

@@ -4,9 +4,11 @@ package node
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/csr"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 // margin is by how much a file has to be older than kubelet's process to have been there when that started.
@@ -20,6 +22,8 @@ type Goal struct {
 	Trusted []*x509.Certificate
 	// Signer has to have signed kubelet's certificates; nil when any CA is good.
 	Signer *x509.Certificate
+	// Order says whether the node has come further already.
+	Order wanted.Order
 }
 
 // Trust is a place with the CAs that some program trusts.
@@ -60,6 +64,8 @@ type Seen struct {
 	Trust []Trust
 	Pairs []Pair
 	Mark  Mark
+	// Order is that of the last goal that was begun on the node; zero for none.
+	Order wanted.Order
 	// Kubelet names its process; empty when none runs. Started is when it started.
 	Kubelet string
 	Started time.Time
@@ -76,6 +82,8 @@ const (
 	Nothing Do = ""
 	// Wait: something must happen first.
 	Wait Do = "Wait"
+	// WriteOrder keeps Step.Order.
+	WriteOrder Do = "WriteOrder"
 	// WriteTrust writes the trusted CAs into Step.Trust.
 	WriteTrust Do = "WriteTrust"
 	// Renew replaces Step.Pair by one of the signer.
@@ -92,12 +100,20 @@ type Step struct {
 	Trust Trust
 	Pair  Pair
 	Mark  Mark
+	Order wanted.Order
 	// Why says what is waited for.
 	Why string
 }
 
 // Decide says what is done next.
 func Decide(goal Goal, seen Seen) Step {
+	if why := back(goal, seen); why != "" {
+		return Step{Do: Wait, Why: why}
+	}
+	if seen.Order != goal.Order {
+		// Before the first write for the goal: from then on a former goal would undo a part of this one.
+		return Step{Do: WriteOrder, Order: goal.Order}
+	}
 	for _, trust := range seen.Trust {
 		if !trust.AtStart && !same(trust.CAs, goal.Trusted) {
 			return Step{Do: WriteTrust, Trust: trust}
@@ -111,6 +127,20 @@ func Decide(goal Goal, seen Seen) Step {
 		return step
 	}
 	return restart(goal, seen)
+}
+
+// back says why the goal would be a step back for the node; empty when it is none. A node that joined after the goal's time has no order. It
+// never trusted the first CA of such a goal: that is the CA from before the rotation or, in its last step, the only one.
+func back(goal Goal, seen Seen) string {
+	const unchanged = "nothing is changed here. A restore of etcd may have brought this DaemonSet back: the manager replaces or removes it"
+	switch {
+	case goal.Order.Before(seen.Order):
+		return fmt.Sprintf("this node has come further, to step %d of the rotation of %s, than what is wanted, step %d of the rotation of %s: %s",
+			seen.Order.Step, seen.Order.Rotation, goal.Order.Step, goal.Order.Rotation, unchanged)
+	case seen.Order == wanted.Order{} && !slices.ContainsFunc(seen.Trust, func(trust Trust) bool { return contains(trust.CAs, goal.Trusted[:1]) }):
+		return "this node trusts other CAs than before the rotation that is wanted: " + unchanged
+	}
+	return ""
 }
 
 // atStart brings what kubelet reads when it starts.

@@ -29,13 +29,15 @@ type Paths struct {
 	LoadBalancer string
 	// Mark is kept by this program. It is gone when the machine boots, and so is the kubelet that it is about.
 	Mark string
+	// Order is kept by this program, as long as kubelet's certificates are there.
+	Order string
 }
 
 // DefaultPaths are those of kubeadm and of the bootstrap provider.
 func DefaultPaths() Paths {
 	return Paths{
 		Configuration: onworker.KubeletConfiguration, Kubeconfig: onworker.Kubeconfig, BootstrapKubeconfig: onworker.BootstrapKubeconfig,
-		CAFile: onworker.CAFile, LoadBalancer: configuration.DefaultPath, Mark: onworker.NodeKeysDir + "mark.json",
+		CAFile: onworker.CAFile, LoadBalancer: configuration.DefaultPath, Mark: onworker.NodeKeysDir + "mark.json", Order: onworker.NodeKeysOrder,
 	}
 }
 
@@ -65,7 +67,7 @@ func (n *Node) Bring(ctx context.Context, w wanted.Wanted) (waits string, err er
 	if err != nil {
 		return "", err
 	}
-	goal := Goal{Hash: w.Hash(), Trusted: trusted, Signer: signer}
+	goal := Goal{Hash: w.Hash(), Trusted: trusted, Signer: signer, Order: w.Order}
 	for range mostSteps {
 		seen, err := n.observe()
 		if err != nil {
@@ -88,6 +90,9 @@ func (n *Node) Bring(ctx context.Context, w wanted.Wanted) (waits string, err er
 // take takes a step.
 func (n *Node) take(ctx context.Context, step Step, w wanted.Wanted, signer *x509.Certificate) (waits string, err error) {
 	switch step.Do {
+	case WriteOrder:
+		n.Log.Info("Beginning a step of a rotation of the cluster CA", "Order", step.Order)
+		return "", n.Disk.Write(n.Paths.Order, []byte(step.Order.String()+"\n"), 0o600)
 	case WriteTrust:
 		n.Log.Info("Writing the CAs to trust", "Path", step.Trust.Path, "CAs", len(step.Trust.CAs))
 		return "", n.writeTrust(step.Trust, w.Trusted)

@@ -151,6 +151,20 @@ func checkNode(t *testing.T, m nodetest.Machine, w wanted.Wanted, signer nodetes
 	}
 }
 
+const asked = "2030-01-02T03:04:05Z"
+
+func trusting(former, next nodetest.CA) wanted.Wanted {
+	return wanted.Wanted{Trusted: nodetest.Bundle(former, next), Order: wanted.Order{Rotation: asked, Step: 1}}
+}
+
+func using(former, next nodetest.CA) wanted.Wanted {
+	return wanted.Wanted{Trusted: nodetest.Bundle(former, next), Signer: next.PEM, Order: wanted.Order{Rotation: asked, Step: 2}}
+}
+
+func dropping(next nodetest.CA) wanted.Wanted {
+	return wanted.Wanted{Trusted: next.PEM, Signer: next.PEM, Order: wanted.Order{Rotation: asked, Step: 3}}
+}
+
 func TestANodeGoesThroughARotationAndKubeletRestartsOnceAPhase(t *testing.T) {
 	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
 	m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
@@ -163,9 +177,9 @@ func TestANodeGoesThroughARotationAndKubeletRestartsOnceAPhase(t *testing.T) {
 		signer nodetest.CA
 		starts int
 	}{
-		{"Trusting", wanted.Wanted{Trusted: nodetest.Bundle(former, next)}, former, 2},
-		{"Using", wanted.Wanted{Trusted: nodetest.Bundle(former, next), Signer: next.PEM}, next, 3},
-		{"Dropping", wanted.Wanted{Trusted: next.PEM, Signer: next.PEM}, next, 4},
+		{"Trusting", trusting(former, next), former, 2},
+		{"Using", using(former, next), next, 3},
+		{"Dropping", dropping(next), next, 4},
 	} {
 		t.Run(phase.name, func(t *testing.T) {
 			for range 2 { // The pod may be another one.
@@ -195,7 +209,7 @@ func waitRead(t *testing.T, m nodetest.Machine) {
 // Each write, and each look at kubelet's process, is the last of one run. The next run ends as one that nothing happened to.
 func TestAProgramThatIsKilledAnywhereEndsInTheSameState(t *testing.T) {
 	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
-	w := wanted.Wanted{Trusted: nodetest.Bundle(former, next), Signer: next.PEM}
+	w := using(former, next)
 	for at := 1; ; at++ {
 		if at > 100 {
 			t.Fatal("the program is never done")

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/csr"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/kubelet"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 // Pairs of kubelet, as client-go's util/certificate.FileStore has them.
@@ -37,7 +38,7 @@ func (n *Node) observe() (Seen, error) {
 	}
 	seen := Seen{}
 	o := observation{Paths: n.Paths.of(running), seen: &seen}
-	if err := errors.Join(o.mark(), o.look(running)); err != nil {
+	if err := errors.Join(o.order(), o.mark(), o.look(running)); err != nil {
 		return Seen{}, err
 	}
 	now, err := n.Find()
@@ -62,6 +63,21 @@ func (p Paths) of(process *kubelet.Process) Paths {
 type observation struct {
 	Paths
 	seen *Seen
+}
+
+// order fails for a file that cannot be read: without it nobody knows how far the node has come.
+func (o *observation) order() error {
+	content, err := os.ReadFile(o.Order)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		o.seen.Order, err = wanted.ParseOrder(string(content))
+	}
+	if err != nil {
+		return fmt.Errorf("read how far this node has come, %s: %w", o.Order, err)
+	}
+	return nil
 }
 
 func (o *observation) mark() error {

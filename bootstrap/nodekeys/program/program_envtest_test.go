@@ -123,7 +123,7 @@ func TestANodeGetsItsCertificatesFromARealAPIServer(t *testing.T) {
 	k := m.StartKubelet(t)
 	n := &node.Node{Paths: m.Paths, Disk: &disk.Disk{Root: "/"}, Find: k.Find, Log: logr.Discard()}
 	n.Requests = &csr.Requests{Connect: csr.AsNode(n.Kubeconfig, "test"), Clock: clock.RealClock{}}
-	w := wanted.Wanted{Trusted: append(slices.Clone(server.CAData), nodetest.Bundle(former, next)...), Signer: next.PEM}
+	w := wanted.Wanted{Trusted: append(slices.Clone(server.CAData), nodetest.Bundle(former, next)...), Signer: next.PEM, Order: wanted.Order{Rotation: "2030-01-02T03:04:05Z", Step: 2}}
 
 	// until runs the program, beside who signs by a CA, until something is waited for.
 	until := func(by nodetest.CA, what string) {

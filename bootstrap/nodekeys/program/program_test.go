@@ -20,6 +20,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
+var first = wanted.Order{Rotation: "2030-01-02T03:04:05Z", Step: 1}
+
 // newProgram is a run on a node where kubelet's process cannot be found out.
 func newProgram(t *testing.T, w wanted.Wanted, hash string) *program.Program {
 	t.Helper()
@@ -34,7 +36,7 @@ func newProgram(t *testing.T, w wanted.Wanted, hash string) *program.Program {
 func TestTheProgramEndsWithWhatItWaitsFor(t *testing.T) {
 	ca := nodetest.NewCA(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := wanted.Wanted{Trusted: ca.PEM}
+		w := wanted.Wanted{Trusted: ca.PEM, Order: first}
 		p, began := newProgram(t, w, w.Hash()), time.Now()
 		if err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "two processes") {
 			t.Errorf("it ends with %v", err)
@@ -51,7 +53,7 @@ func TestTheProgramEndsWithWhatItWaitsFor(t *testing.T) {
 func TestAPodWaitsForTheFilesOfItsOwnPhase(t *testing.T) {
 	ca := nodetest.NewCA(t)
 	synctest.Test(t, func(t *testing.T) {
-		p := newProgram(t, wanted.Wanted{Trusted: ca.PEM}, wanted.Wanted{Trusted: ca.PEM, Signer: ca.PEM}.Hash())
+		p := newProgram(t, wanted.Wanted{Trusted: ca.PEM, Order: first}, wanted.Wanted{Trusted: ca.PEM, Signer: ca.PEM, Order: first}.Hash())
 		if err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another phase") {
 			t.Errorf("it ends with %v", err)
 		}
@@ -61,17 +63,17 @@ func TestAPodWaitsForTheFilesOfItsOwnPhase(t *testing.T) {
 func TestOneProgramAtATimeWorksOnANode(t *testing.T) {
 	ca := nodetest.NewCA(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := wanted.Wanted{Trusted: ca.PEM}
-		first, second := newProgram(t, w, w.Hash()), newProgram(t, w, w.Hash())
-		second.Lock = first.Lock
-		if err := first.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "two processes") {
+		w := wanted.Wanted{Trusted: ca.PEM, Order: first}
+		one, second := newProgram(t, w, w.Hash()), newProgram(t, w, w.Hash())
+		second.Lock = one.Lock
+		if err := one.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "two processes") {
 			t.Errorf("the first ends with %v", err)
 		}
 		// The lock is its process's, which is this one's, too.
 		if err := second.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another pod of kok-node-keys") {
 			t.Errorf("the second ends with %v", err)
 		}
-		runtime.KeepAlive(first)
+		runtime.KeepAlive(one)
 	})
 }
 

@@ -2,6 +2,7 @@ package kubeconfigs
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +10,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 )
@@ -25,8 +29,8 @@ type folder string
 func (f folder) file(name string) string { return filepath.Join(string(f), name+unit.AdminSuffix) }
 
 // port returns the port for a kubeconfig: wanted if it is set, else the port that the existing file has, else the first free
-// one that no other kubeconfig has. An existing file of another cluster is an error.
-func (f folder) port(name string, stored *clientcmdapi.Config, wanted uint16) (uint16, error) {
+// one that no other kubeconfig has. An existing file of another cluster is an error. servers are the API servers of the cluster, host:port.
+func (f folder) port(name string, stored *clientcmdapi.Config, servers []string, wanted uint16) (uint16, error) {
 	if wanted == math.MaxUint16 {
 		return 0, fmt.Errorf("--port %d has no port after it; choose a smaller one", wanted)
 	}
@@ -35,8 +39,7 @@ func (f folder) port(name string, stored *clientcmdapi.Config, wanted uint16) (u
 		return 0, fmt.Errorf("read %s: %w; remove it if it is not needed", f.file(name), err)
 	}
 	if err == nil {
-		was, is := current(there), current(stored)
-		if was == nil || is != nil && !bytes.Equal(was.CertificateAuthorityData, is.CertificateAuthorityData) {
+		if !ofOneCluster(there, stored, servers) {
 			return 0, fmt.Errorf("%s is of another cluster; choose another --name, or remove it", f.file(name))
 		}
 		if port := portIn(there); port != 0 && wanted == 0 {
@@ -59,6 +62,35 @@ func (f folder) port(name string, stored *clientcmdapi.Config, wanted uint16) (u
 		}
 	}
 	return 0, errors.New("no two ports of 127.0.0.1 are free; name one by --port")
+}
+
+// ofOneCluster reports whether a kubeconfig that local made is of the cluster of a stored one. A CA is of one cluster: one that both trust is
+// enough, also amid a rotation, when there are two. After a rotation they have none in common, and nobody keeps the former CA. Then the
+// cluster has to have the same name, because its user chose the file by that, and an API server at the same address and port, because these
+// are of one cluster at a time: another cluster of that name, in another namespace or another host cluster, has others.
+func ofOneCluster(there, stored *clientcmdapi.Config, servers []string) bool {
+	was, is := current(there), current(stored)
+	switch {
+	case was == nil:
+		return false
+	case is == nil: // What makes the file says what is wrong with the stored one.
+		return true
+	case shareCA(was.CertificateAuthorityData, is.CertificateAuthorityData):
+		return true
+	}
+	name := stored.Contexts[stored.CurrentContext].Cluster
+	return there.Contexts[there.CurrentContext].Cluster == name && slices.ContainsFunc(serversIn(there), func(server string) bool {
+		return server == is.Server || slices.Contains(servers, strings.TrimPrefix(server, "https://"))
+	})
+}
+
+func shareCA(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	ofA, errA := certutil.ParseCertsPEM(a)
+	ofB, errB := certutil.ParseCertsPEM(b)
+	return errA == nil && errB == nil && slices.ContainsFunc(ofA, func(ca *x509.Certificate) bool { return slices.ContainsFunc(ofB, ca.Equal) })
 }
 
 // taken are the ports of all other kubeconfigs, with their files. A file that cannot be read takes none.

@@ -115,7 +115,7 @@ func (w *writer) run(ctx context.Context, name string) error {
 		return w.handOver(ctx, key, stored, servers)
 	}
 	f := folder(filepath.Join(home, unit.AdminDir))
-	port, err := f.port(w.name, stored, w.port)
+	port, err := f.port(w.name, stored, servers, w.port)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	TrustedFile = "trusted.crt"
 	SignerFile  = "signer.crt"
+	OrderFile   = "order"
 )
 
 // Wanted is what the keys of a node have to be.
@@ -26,18 +27,20 @@ type Wanted struct {
 	Trusted []byte
 	// Signer is the certificate of the CA that has to have signed kubelet's certificates, as PEM; empty when any is good.
 	Signer []byte
+	// Order says whether a node has come further already.
+	Order Order
 }
 
 // Hash names what is wanted.
 func (w Wanted) Hash() string {
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%d\n%s%s", len(w.Trusted), w.Trusted, w.Signer)
+	fmt.Fprintf(hash, "%s\n%d\n%s%s", w.Order, len(w.Trusted), w.Trusted, w.Signer)
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
 // Files are the files that say what is wanted.
 func (w Wanted) Files() map[string]string {
-	files := map[string]string{TrustedFile: string(w.Trusted)}
+	files := map[string]string{TrustedFile: string(w.Trusted), OrderFile: w.Order.String()}
 	if len(w.Signer) > 0 {
 		files[SignerFile] = string(w.Signer)
 	}
@@ -46,13 +49,17 @@ func (w Wanted) Files() map[string]string {
 
 // Read reads what is wanted from a folder. It fails unless that has the hash.
 func Read(folder, hash string) (Wanted, error) {
-	w := Wanted{}
-	for name, into := range map[string]*[]byte{TrustedFile: &w.Trusted, SignerFile: &w.Signer} {
+	w, order := Wanted{}, []byte(nil)
+	for name, into := range map[string]*[]byte{TrustedFile: &w.Trusted, SignerFile: &w.Signer, OrderFile: &order} {
 		content, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil && (name == TrustedFile || !errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && (name != SignerFile || !errors.Is(err, fs.ErrNotExist)) {
 			return Wanted{}, fmt.Errorf("read what is wanted: %w", err)
 		}
 		*into = content
+	}
+	var err error
+	if w.Order, err = ParseOrder(string(order)); err != nil {
+		return Wanted{}, fmt.Errorf("%s: %w", OrderFile, err)
 	}
 	if got := w.Hash(); got != hash {
 		return Wanted{}, fmt.Errorf("%s has what is wanted in another phase: its hash is %s, and that of this pod %s", folder, got, hash)

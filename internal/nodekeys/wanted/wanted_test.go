@@ -30,10 +30,12 @@ func TestRead(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		wanted wanted.Wanted
+		order  *wanted.Order
 		hash   string
 		want   string
 	}{
 		"CAs alone":                  {wanted: wanted.Wanted{Trusted: ca}},
+		"without an order":           {order: &wanted.Order{}, wanted: wanted.Wanted{Trusted: ca}, want: "order: "},
 		"of another phase":           {wanted: wanted.Wanted{Trusted: ca}, hash: "0", want: "another phase"},
 		"no certificate":             {wanted: wanted.Wanted{Trusted: []byte("?")}, want: "trusted.crt"},
 		"a signer that is not there": {wanted: wanted.Wanted{Trusted: other, Signer: first(ca)}, want: "would not trust"},
@@ -42,6 +44,10 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
+			test.wanted.Order = wanted.Order{Rotation: "2030-01-02T03:04:05Z", Step: 1}
+			if test.order != nil {
+				test.wanted.Order = *test.order
+			}
 			for name, content := range test.wanted.Files() {
 				if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 					t.Fatal(err)
@@ -60,6 +66,9 @@ func TestRead(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if got.Order != test.wanted.Order {
+				t.Errorf("the order is %s", got.Order)
 			}
 			if diff := cmp.Diff(string(test.wanted.Trusted)+string(test.wanted.Signer), string(got.Trusted)+string(got.Signer)); diff != "" {
 				t.Error(diff)

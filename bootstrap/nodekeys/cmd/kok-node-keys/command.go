@@ -42,10 +42,10 @@ func newCommand() *cobra.Command {
 
 It writes the CAs to trust where kubelet and kok-apiserver-lb read them. Where a signer is wanted it asks the tenant, as the node,
 for other certificates of kubelet. It sends kubelet SIGTERM once when kubelet has not read what changed; the service manager of the
-node has to start it again. It touches no pod.`,
+node has to start it again. It touches no pod. On a node that has come further it changes nothing.`,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
-	run.Flags().StringVar(&o.folder, "wanted", "/etc/kok-node-keys", "Folder with trusted.crt, the CAs to trust, and with signer.crt when a CA has to have signed kubelet's certificates.")
+	run.Flags().StringVar(&o.folder, "wanted", "/etc/kok-node-keys", "Folder with order, which says how far along the rotation is, with trusted.crt, the CAs to trust, and with signer.crt when a CA has to have signed kubelet's certificates.")
 	run.Flags().StringVar(&o.hash, "hash", "", "Hash of what is wanted, which the folder must have.")
 	run.Flags().DurationVar(&o.patience, "patience", 5*time.Minute, "How long something may be waited for before the program ends, so that the pod's status tells what.")
 	run.Flags().StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "File of kubelet that says why the program ended.")

@@ -12,8 +12,10 @@ import (
 // What is wanted is read first: no file of this machine is looked at.
 func TestThePodsStatusSaysWhatTheProgramWaitedFor(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, wanted.TrustedFile), []byte("of another phase"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range map[string]string{wanted.TrustedFile: "of another phase", wanted.OrderFile: "2030-01-02T03:04:05Z 1"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	status, log := filepath.Join(folder, "status.json"), filepath.Join(folder, "termination-log")
 	execute := func(args ...string) error {

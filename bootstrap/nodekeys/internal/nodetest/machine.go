@@ -28,7 +28,7 @@ func NewMachine(t *testing.T, server string, serverCA []byte, ca CA) Machine {
 	m := Machine{Folder: t.TempDir()}
 	m.Paths = node.Paths{
 		Configuration: m.Path("config.yaml"), Kubeconfig: m.Path("kubelet.conf"), BootstrapKubeconfig: m.Path("bootstrap-kubelet.conf"),
-		CAFile: m.Path("ca.crt"), LoadBalancer: m.Path("lb.yaml"), Mark: m.Path("mark.json"),
+		CAFile: m.Path("ca.crt"), LoadBalancer: m.Path("lb.yaml"), Mark: m.Path("mark.json"), Order: m.Path("order"),
 	}
 	trusted := append(append([]byte{}, serverCA...), ca.PEM...)
 	m.write(t, "ca.crt", trusted, 0o644)
