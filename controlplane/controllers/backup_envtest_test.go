@@ -164,7 +164,7 @@ func TestASnapshotInItsStoreGoesWithItsObject(t *testing.T) {
 		tt.program.prober = telling{&backups.Answer{Report: report}}
 		tt.settle()
 	}
-	nameOf := func(slot time.Time) string { return "blue-" + strings.ToLower(archive.SlotName(slot)) }
+	nameOf := func(slot time.Time) string { return tt.key.Name + "-" + strings.ToLower(archive.SlotName(slot)) }
 	read := func(slot time.Time) (*controlplanev1.KOKEtcdSnapshot, error) {
 		object := &controlplanev1.KOKEtcdSnapshot{}
 		return object, environment.Client.Get(t.Context(), tt.inNamespace(nameOf(slot)), object)

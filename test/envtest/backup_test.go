@@ -171,7 +171,8 @@ func TestKOKEtcdSnapshot(t *testing.T) {
 		{"of a store, that goes with its object", controlplanev1.KOKEtcdSnapshotSpec{Source: source, DeletionPolicy: controlplanev1.SnapshotDelete}, []string{
 			"spec: Invalid value: deletionPolicy must be Retain with source: the store is not this object's, and only the members of its own control plane delete there; leave it out"}},
 		{"by another policy", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", DeletionPolicy: "Orphan"}, []string{
-			`spec.deletionPolicy: Unsupported value: "Orphan": supported values: "Delete", "Retain"`}},
+			`spec.deletionPolicy: Unsupported value: "Orphan": supported values: "Delete", "Retain"`,
+			"<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"}},
 		{"by no time", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Slot: "2030-01-02T03:00"}, []string{
 			"spec.slot: Invalid value: \"2030-01-02T03:00\": spec.slot in body should match '^[0-9]{8}T[0-9]{6}Z$'"}},
 	} {
