@@ -63,6 +63,8 @@ type Answer struct {
 	Volumes map[string]backup.Volume
 	// Unread says why a member could not list the store last, by the name of the member.
 	Unread map[string]backup.Problem
+	// NotAsked says why no member could be asked to delete the snapshot of a slot.
+	NotAsked map[time.Time]string
 	// Err says why no member answered; it is empty when one did. While Err is set, Report is from an earlier time.
 	Err string
 }
@@ -97,7 +99,7 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 	if len(reports) == 0 {
 		return Answer{}, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
 	}
-	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread}, nil
+	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread, NotAsked: map[time.Time]string{}}, nil
 }
 
 // merged is what several members say: the list that was read last, and the work of the one on duty.
@@ -160,19 +162,35 @@ func bound(r *backup.Report) {
 
 // takeSnapshot asks one member after the other to take a snapshot of a slot, until one answers that it does.
 func takeSnapshot(ctx context.Context, members []Member, config *tls.Config, slot time.Time) error {
-	body, err := json.Marshal(backup.TakeRequest{Slot: slot})
+	if err := askOne(ctx, members, config, backup.TakePath, backup.TakeRequest{Slot: slot}); err != nil {
+		return fmt.Errorf("no member takes a snapshot: %w", err)
+	}
+	return nil
+}
+
+// deleteSnapshot asks one member after the other to delete the snapshot of a slot, until one answers that it does.
+func deleteSnapshot(ctx context.Context, members []Member, config *tls.Config, slot time.Time) error {
+	if err := askOne(ctx, members, config, backup.DeletePath, backup.DeleteRequest{Slot: slot}); err != nil {
+		return fmt.Errorf("no member deletes a snapshot: %w", err)
+	}
+	return nil
+}
+
+// askOne asks one member after the other until one does what it is asked for.
+func askOne(ctx context.Context, members []Member, config *tls.Config, path string, asked any) error {
+	body, err := json.Marshal(asked)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, m := range members {
-		err := m.request(ctx, config, http.MethodPost, backup.TakePath, body, nil)
+		err := m.request(ctx, config, http.MethodPost, path, body, nil)
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
 	}
-	return fmt.Errorf("no member takes a snapshot: %w", errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
 func (m Member) request(ctx context.Context, config *tls.Config, method, path string, body []byte, into any) error {
@@ -195,6 +213,9 @@ func (m Member) request(ctx context.Context, config *tls.Config, method, path st
 		return fmt.Errorf("ask the agent of %s: %w", m.Name, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // It was only read.
+	if answer.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("ask the agent of %s: it is of an earlier release, which cannot do that: set spec.rollout.after to the present time", m.Name)
+	}
 	if answer.StatusCode/100 != 2 {
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, maxMessage))
 		return fmt.Errorf("ask the agent of %s: it answers %s: %s", m.Name, answer.Status, strings.ToValidUTF8(strings.TrimSpace(string(said)), ""))

@@ -27,12 +27,15 @@ const ProbeKind = "backup"
 // Observe asks members for their snapshots, has them take the snapshots that people want, and keeps an object for each one. asked is false
 // until the first result of the probe.
 func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked bool, err error) {
-	objects, err := k.records(ctx, of)
+	objects, err := k.records(ctx, client.ObjectKeyFromObject(of.ControlPlane))
 	if err != nil {
 		return Answer{}, true, err
 	}
 	answer, asked = k.ask(of, objects)
-	return answer, asked, k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, k.Clock.Now()))
+	return answer, asked, errors.Join(
+		k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "")),
+		k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, k.Clock.Now())),
+	)
 }
 
 // Withdraw stops asking members that no longer have agents.
@@ -42,7 +45,7 @@ func (k *Keeper) Withdraw(controlPlane *controlplanev1.KOKControlPlane) {
 
 // Ask returns what members said within about the last minute. asked is false until the first result of the probe.
 func (k *Keeper) Ask(ctx context.Context, of *Facts) (answer Answer, asked bool, err error) {
-	objects, err := k.records(ctx, of)
+	objects, err := k.records(ctx, client.ObjectKeyFromObject(of.ControlPlane))
 	if err != nil {
 		return Answer{}, false, err
 	}
@@ -51,28 +54,28 @@ func (k *Keeper) Ask(ctx context.Context, of *Facts) (answer Answer, asked bool,
 }
 
 // records lists the objects of the snapshots of a control plane.
-func (k *Keeper) records(ctx context.Context, of *Facts) ([]controlplanev1.KOKEtcdSnapshot, error) {
+func (k *Keeper) records(ctx context.Context, controlPlane client.ObjectKey) ([]controlplanev1.KOKEtcdSnapshot, error) {
 	list := &controlplanev1.KOKEtcdSnapshotList{}
-	if err := k.Client.List(ctx, list, client.InNamespace(of.ControlPlane.Namespace)); err != nil {
+	if err := k.Client.List(ctx, list, client.InNamespace(controlPlane.Namespace)); err != nil {
 		return nil, fmt.Errorf("list the KOKEtcdSnapshots of the control plane: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != of.ControlPlane.Name }), nil
+	return slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != controlPlane.Name }), nil
 }
 
 // ask returns what members said last. It returns false until the first result of the probe.
 func (k *Keeper) ask(of *Facts, objects []controlplanev1.KOKEtcdSnapshot) (Answer, bool) {
-	result, asked := k.Prober.Probe(of.probe(ProbeKind), k.membersProbe(of, wantedSlots(objects, k.Clock.Now())))
+	result, asked := k.Prober.Probe(of.probe(ProbeKind), k.membersProbe(of, wantedSlots(objects, k.Clock.Now()), unwantedSlots(of.ControlPlane, objects)))
 	answer, _ := result.Value.(Answer) // Nil after a panic.
 	return answer, asked
 }
 
 // membersProbe asks all members at once.
-func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
+func (k *Keeper) membersProbe(of *Facts, wanted, unwanted []time.Time) probe.Probe {
 	members := of.Members
 	config, configErr := certificates.Issuer{Keys: of.Keys.Only(pki.EtcdCA), Clock: k.Clock}.ClientTLS(pki.EtcdCA, names.ManagerUser, nil, "")
 	var last *backup.Report
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s %v %s", of.HostCluster, addressesOf(members), certificates.ClientIdentity(of.Keys, pki.EtcdCA)), Prompt: fmt.Sprint(wanted), Timeout: timeout, Settled: of.Settled,
+		Identity: fmt.Sprintf("%s %v %s", of.HostCluster, addressesOf(members), certificates.ClientIdentity(of.Keys, pki.EtcdCA)), Prompt: fmt.Sprint(wanted, unwanted), Timeout: timeout, Settled: of.Settled,
 		Do: func(ctx context.Context) probe.Result {
 			if configErr != nil {
 				return probe.Result{Problem: errortext.Steady(configErr)}
@@ -91,9 +94,19 @@ func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
 					failed = append(failed, takeSnapshot(ctx, onDutyFirst(members, report), config, slot))
 				}
 			}
+			going := mayGo(unwanted, report)
+			for _, slot := range going {
+				if report.Working.Equal(slot) {
+					continue
+				}
+				if err := deleteSnapshot(ctx, onDutyFirst(members, report), config, slot); err != nil {
+					failed = append(failed, err)
+					said.NotAsked[slot] = errortext.Steady(err)
+				}
+			}
 			problem := ""
-			if len(open) > 0 {
-				problem = fmt.Sprintf("%d snapshots are being taken", len(open))
+			if len(open)+len(going) > 0 {
+				problem = fmt.Sprintf("%d snapshots are being taken, %d deleted", len(open), len(going))
 			}
 			if err := errors.Join(failed...); err != nil {
 				problem += ": " + errortext.Steady(err)
@@ -109,6 +122,14 @@ func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
 		return slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool {
 			return s.Slot.Equal(slot) && (!s.Verified.IsZero() || s.Reason != "")
 		})
+	})
+}
+
+// mayGo are the unwanted slots whose snapshots the store has, and need not be kept.
+func mayGo(unwanted []time.Time, report *backup.Report) []time.Time {
+	return slices.DeleteFunc(slices.Clone(unwanted), func(slot time.Time) bool {
+		there := slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) })
+		return !there || backup.WhyKept(report.Snapshots, slot) != ""
 	})
 }
 
@@ -131,6 +152,11 @@ func (k *Keeper) keepRecords(ctx context.Context, of *Facts, records recordChang
 		}
 	}
 	for _, object := range records.Delete {
+		// It was not a person who deleted it: nothing goes with it.
+		if err := k.holdRecord(ctx, object, false); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		if err := k.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("delete KOKEtcdSnapshot %s: %w", object.Name, err))
 		}

@@ -60,11 +60,16 @@ func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 	known := map[time.Time]bool{}
 	for i := range objects {
 		object := objects[i].DeepCopy()
-		if object.Spec.ControlPlaneName != controlPlane.Name || !object.DeletionTimestamp.IsZero() {
+		if object.Spec.ControlPlaneName != controlPlane.Name {
 			continue
 		}
 		slot := slotOfObject(object)
 		found := there[slot]
+		if !object.DeletionTimestamp.IsZero() {
+			// One that takes its snapshot along has no successor.
+			known[slot] = known[slot] || found != nil && takesAlong(object)
+			continue
+		}
 		known[slot] = known[slot] || found != nil
 		switch {
 		case found != nil:

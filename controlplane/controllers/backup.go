@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -80,7 +81,11 @@ func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 	agents := r.agents(s)
 	if agents == nil {
 		r.backups().Withdraw(s.controlPlane)
-		return nil
+		nobody := "no member of its control plane can be asked now"
+		if s.controlPlane.Spec.Etcd.Backup == nil {
+			nobody = fmt.Sprintf("spec.etcd.backup of KOKControlPlane %s is not set, and without it no member deletes there: set it again", s.controlPlane.Name)
+		}
+		return r.backups().End(ctx, s.controlPlane, nobody)
 	}
 	answer, asked, err := r.backups().Observe(ctx, agents)
 	if !asked {

@@ -12,6 +12,7 @@ import (
 	"filippo.io/age"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -141,6 +142,88 @@ func TestMembersAreToldHowTheyAreBackedUp(t *testing.T) {
 	}
 	if conditions.Get(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition) != nil {
 		t.Error("without backups there is a condition")
+	}
+}
+
+func TestASnapshotInItsStoreGoesWithItsObject(t *testing.T) {
+	t.Parallel()
+	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		lasting(c)
+		c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Recipients: []string{personKey}, Store: inBucket}
+	})
+	tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
+	tt.writeCredentials(map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
+	tt.settle()
+	newest := time.Now().UTC().Truncate(time.Second)
+	older := newest.Add(-time.Hour)
+	store := func(slots ...time.Time) {
+		report := &backup.Report{Listed: newest}
+		for _, slot := range slots {
+			report.Snapshots = append(report.Snapshots, backup.Snapshot{Slot: slot, Taken: slot, Verified: slot, Revision: 7, StoredBytes: 42})
+		}
+		tt.program.prober = telling{&backups.Answer{Report: report}}
+		tt.settle()
+	}
+	nameOf := func(slot time.Time) string { return tt.key.Name + "-" + strings.ToLower(archive.SlotName(slot)) }
+	read := func(slot time.Time) (*controlplanev1.KOKEtcdSnapshot, error) {
+		object := &controlplanev1.KOKEtcdSnapshot{}
+		return object, environment.Client.Get(t.Context(), tt.inNamespace(nameOf(slot)), object)
+	}
+	edit := func(slot time.Time, policy controlplanev1.SnapshotDeletionPolicy) {
+		object, err := read(slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object.Spec.DeletionPolicy = policy
+		if err := environment.Client.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		tt.settle()
+	}
+	remove := func(slot time.Time) {
+		object, err := read(slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := environment.Client.Delete(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		tt.settle()
+	}
+	expect := func(slot time.Time, reason string) {
+		t.Helper()
+		if object, err := read(slot); err != nil || conditions.GetReason(object, controlplanev1.SnapshotStoredCondition) != reason {
+			t.Errorf("%s is %+v: %v", nameOf(slot), object.Status.Conditions, err)
+		}
+	}
+	store(newest, older)
+	remove(older)
+	if object, err := read(older); err != nil || !object.DeletionTimestamp.IsZero() {
+		t.Errorf("what the store has is not there again: %v", err)
+	}
+	edit(older, controlplanev1.SnapshotDelete)
+	remove(older)
+	expect(older, controlplanev1.SnapshotDeletingReason)
+	store(newest)
+	if _, err := read(older); !apierrors.IsNotFound(err) {
+		t.Errorf("what its store does not have any more is there: %v", err)
+	}
+	edit(newest, controlplanev1.SnapshotDelete)
+	remove(newest)
+	expect(newest, controlplanev1.SnapshotDeletionRefusedReason)
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Backup = nil })
+	if object, err := read(newest); err != nil || !strings.Contains(conditions.GetMessage(object, controlplanev1.SnapshotStoredCondition), "spec.etcd.backup") {
+		t.Errorf("without backups it says %+v: %v", object.Status.Conditions, err)
+	}
+	// Nothing that the controller deletes by itself takes a snapshot along, nor does the end of the control plane.
+	if err := environment.Client.Delete(t.Context(), tt.controlPlane()); err != nil {
+		t.Fatal(err)
+	}
+	if err := tt.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(newest); !apierrors.IsNotFound(err) {
+		t.Errorf("it keeps the control plane from ending: %v", err)
 	}
 }
 

@@ -105,7 +105,7 @@ type prober interface {
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes/status,verbs=patch
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes/finalizers,verbs=update
-// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=koketcdsnapshots,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=koketcdsnapshots,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=koketcdsnapshots/status,verbs=update
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=statefulsets;daemonsets;deployments;controllerrevisions,verbs=get;list;watch;create;patch;delete
@@ -139,8 +139,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		if apierrors.IsNotFound(err) {
 			r.figures.Forget(request.NamespacedName)
 			r.written.Forget(request.NamespacedName)
+			return ctrl.Result{}, r.backups().Release(writes.Because(ctx, "deletion"), request.NamespacedName)
 		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, err
 	}
 	if r.WatchFilterValue != "" && controlPlane.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
 		return ctrl.Result{}, nil
@@ -193,6 +194,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}()
 
 	if !controlPlane.DeletionTimestamp.IsZero() {
+		if err := r.backups().Release(writes.Because(ctx, "deletion"), request.NamespacedName); err != nil {
+			return ctrl.Result{}, err
+		}
 		result, err := r.deleter().Reconcile(writes.Because(ctx, "deletion"), cluster, controlPlane)
 		hosted = controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return result, err

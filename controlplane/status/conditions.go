@@ -15,6 +15,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -141,7 +142,19 @@ func etcdClusterHealthy(in *Input, seen *Observation) metav1.Condition {
 	case len(unknown) > 0:
 		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, unknown...)
 	}
-	return Condition(name, metav1.ConditionTrue, controlplanev1.HealthyReason)
+	return Condition(name, metav1.ConditionTrue, controlplanev1.HealthyReason, overQuotas(in)...)
+}
+
+// overQuotas are what is to be said of etcds that are well, and may become too large for their volumes.
+func overQuotas(in *Input) []string {
+	var over []string
+	for _, component := range etcdclusters.Of(in.ControlPlane) {
+		spec := etcdclusters.Spec(in.ControlPlane, component)
+		if note := space.OverQuota(spec.QuotaBackendSize, spec.Storage.Size, "spec.etcd."+etcdclusters.Name(component)); note != "" {
+			over = append(over, component+": "+note)
+		}
+	}
+	return over
 }
 
 // etcdRecovering is what the operator does about lost members, or waits for. Of an etcd that does not answer nobody can tell.

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -217,6 +219,17 @@ func TestEtcdClusterHealthy(t *testing.T) {
 			expect(t, etcdClusterHealthy(settledInput(), seen), test.want)
 		})
 	}
+}
+
+func TestAnEtcdThatMayBecomeTooLargeForItsVolumeIsHealthyAndTold(t *testing.T) {
+	in := settledInput()
+	in.ControlPlane.Spec.Etcd.Events.QuotaBackendSize, in.ControlPlane.Spec.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("6Gi")), ptr.To(resource.MustParse("8Gi"))
+	expect(t, etcdClusterHealthy(in, settled()), expectation{
+		status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason, never: []string{"etcd-data"},
+		says: []string{"etcd-events: spec.etcd.events.quotaBackendSize, 6Gi, is more than 45 % of spec.etcd.events.storage.size, 8Gi", "14Gi"},
+	})
+	in.ControlPlane.Spec.Etcd.Events.Mode = controlplanev1.EtcdEventsInData
+	expect(t, etcdClusterHealthy(in, settled()), expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason})
 }
 
 func TestEtcdRecovering(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"filippo.io/age"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
@@ -67,12 +66,4 @@ func problemOfRecipient(recipient string) string {
 		}
 	}
 	return "is no public key of age (age1...): age-keygen -y prints one"
-}
-
-// warnOfBackup is what people read beside a spec that is taken.
-func warnOfBackup(spec controlplanev1.EtcdSpec, path *field.Path) admission.Warnings {
-	if spec.Backup == nil {
-		return nil
-	}
-	return snapshotstore.Warnings(spec.Backup.Store, path.Child("backup", "store"))
 }

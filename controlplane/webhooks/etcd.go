@@ -2,14 +2,19 @@ package webhooks
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	apiservervalidation "k8s.io/apiserver/pkg/apis/apiserver/validation"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/snapshotstore"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 )
 
 func validateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.ErrorList {
@@ -21,6 +26,25 @@ func validateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.ErrorLis
 		errs = append(errs, validateBackup(*spec.Backup, path.Child("backup"))...)
 	}
 	return errs
+}
+
+// warnOfEtcd is what people read beside a spec that is taken. A quota that leaves a large database no room is no reason to refuse an object:
+// clusterctl move makes those that run anew.
+func warnOfEtcd(spec controlplanev1.EtcdSpec, path *field.Path) admission.Warnings {
+	var warnings admission.Warnings
+	if spec.Backup != nil {
+		warnings = snapshotstore.Warnings(spec.Backup.Store, path.Child("backup", "store"))
+	}
+	clusters := map[string]controlplanev1.EtcdClusterSpec{"data": spec.Data, "events": spec.Events.EtcdClusterSpec}
+	if spec.EventsInData() {
+		delete(clusters, "events")
+	}
+	for _, name := range slices.Sorted(maps.Keys(clusters)) {
+		if over := space.OverQuota(clusters[name].QuotaBackendSize, clusters[name].Storage.Size, path.Child(name).String()); over != "" {
+			warnings = append(warnings, over)
+		}
+	}
+	return warnings
 }
 
 func validateEtcdCluster(spec controlplanev1.EtcdClusterSpec, path *field.Path) field.ErrorList {

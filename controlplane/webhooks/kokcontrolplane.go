@@ -89,7 +89,7 @@ func (w *KOKControlPlane) ValidateCreate(_ context.Context, c *controlplanev1.KO
 	if err := table.Validate(c.Spec.Version); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "version"), c.Spec.Version, err.Error()))
 	}
-	return warnOfBackup(c.Spec.Etcd, etcdPath), invalid("KOKControlPlane", c.Name, errs)
+	return warnOfEtcd(c.Spec.Etcd, etcdPath), invalid("KOKControlPlane", c.Name, errs)
 }
 
 // ValidateUpdate refuses a change that cannot work. Ports never change: those of a running control plane
@@ -103,7 +103,7 @@ func (w *KOKControlPlane) ValidateUpdate(_ context.Context, before, after *contr
 	if before.Spec.Hosting.Ports != after.Spec.Hosting.Ports {
 		errs = append(errs, w.Limits.validatePorts(after.Spec.Hosting.Ports, portsPath)...)
 	}
-	warnings := append(warnOfBackup(after.Spec.Etcd, etcdPath), warnOfRollout(before.Spec.Rollout, after.Spec.Rollout, rolloutPath)...)
+	warnings := append(warnOfEtcd(after.Spec.Etcd, etcdPath), warnOfRollout(before.Spec.Rollout, after.Spec.Rollout, rolloutPath)...)
 	return warnings, invalid("KOKControlPlane", after.Name, errs)
 }
 

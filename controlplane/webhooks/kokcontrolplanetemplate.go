@@ -35,7 +35,7 @@ func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlpl
 	if len(errs) == 0 {
 		errs = w.Limits.validatePatches(spec, w.Versions.Table(), path.Child("spec", "patches"))
 	}
-	return warnOfBackup(spec.Etcd, path.Child("spec", "etcd")), invalid("KOKControlPlaneTemplate", t.Name, errs)
+	return warnOfEtcd(spec.Etcd, path.Child("spec", "etcd")), invalid("KOKControlPlaneTemplate", t.Name, errs)
 }
 
 // specOf is a template's spec as that of a control plane. What only control planes have is unset.

@@ -166,6 +166,13 @@ func TestKOKEtcdSnapshot(t *testing.T) {
 		{"of a store", controlplanev1.KOKEtcdSnapshotSpec{Source: source}, nil},
 		{"of both", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Source: source}, []string{
 			`spec: Invalid value: exactly one of controlPlaneName and source must be set: take a snapshot of a control plane, or name one in a store`}},
+		{"of a control plane, that goes with its object", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", DeletionPolicy: controlplanev1.SnapshotDelete}, nil},
+		{"of a store, that stays", controlplanev1.KOKEtcdSnapshotSpec{Source: source, DeletionPolicy: controlplanev1.SnapshotRetain}, nil},
+		{"of a store, that goes with its object", controlplanev1.KOKEtcdSnapshotSpec{Source: source, DeletionPolicy: controlplanev1.SnapshotDelete}, []string{
+			"spec: Invalid value: deletionPolicy must be Retain with source: the store is not this object's, and only the members of its own control plane delete there; leave it out"}},
+		{"by another policy", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", DeletionPolicy: "Orphan"}, []string{
+			`spec.deletionPolicy: Unsupported value: "Orphan": supported values: "Delete", "Retain"`,
+			"<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"}},
 		{"by no time", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Slot: "2030-01-02T03:00"}, []string{
 			"spec.slot: Invalid value: \"2030-01-02T03:00\": spec.slot in body should match '^[0-9]{8}T[0-9]{6}Z$'"}},
 	} {
@@ -176,6 +183,17 @@ func TestKOKEtcdSnapshot(t *testing.T) {
 	}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}, Spec: controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant"}}
 	g.Expect(environment.Client.Create(t.Context(), snapshot)).To(Succeed())
-	snapshot.Spec.ControlPlaneName = "another"
-	expectRefusal(t, environment.Client.Update(t.Context(), snapshot), `spec: Invalid value: spec is immutable: create another KOKEtcdSnapshot`)
+	for _, policy := range []controlplanev1.SnapshotDeletionPolicy{controlplanev1.SnapshotDelete, controlplanev1.SnapshotRetain, ""} {
+		snapshot.Spec.DeletionPolicy = policy
+		g.Expect(environment.Client.Update(t.Context(), snapshot)).To(Succeed())
+	}
+	for _, edit := range []func(*controlplanev1.KOKEtcdSnapshotSpec){
+		func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.ControlPlaneName = "another" },
+		func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.Slot = "20300102T030000Z" },
+		func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.ControlPlaneName, s.Source = "", source },
+	} {
+		changed := snapshot.DeepCopy()
+		edit(&changed.Spec)
+		expectRefusal(t, environment.Client.Update(t.Context(), changed), `spec: Invalid value: spec is immutable but for deletionPolicy: create another KOKEtcdSnapshot`)
+	}
 }

@@ -129,6 +129,8 @@ const (
 
 	// HealthyReason of EtcdClusterHealthyCondition and ControlPlaneComponentsHealthyCondition: every member or
 	// replica works.
+	//
+	// Nothing. The message may name a quota that leaves no room on the volume to write a full database anew: do what it says.
 	HealthyReason = "Healthy"
 
 	// UnhealthyReason of EtcdClusterHealthyCondition and ControlPlaneComponentsHealthyCondition: not every

@@ -29,6 +29,16 @@ const (
 	// Use another snapshot.
 	SnapshotGoneReason = "Gone"
 
+	// SnapshotDeletingReason of SnapshotStoredCondition: the object is being deleted, and a member deletes the snapshot in its store first.
+	//
+	// Nothing for a minute; after that, mend what the message names. With `spec.deletionPolicy` Retain the object goes at once.
+	SnapshotDeletingReason = "Deleting"
+
+	// SnapshotDeletionRefusedReason of SnapshotStoredCondition: the object is being deleted, and the snapshot in its store must stay.
+	//
+	// The message says why, and what to do. With `spec.deletionPolicy` Retain the object goes at once.
+	SnapshotDeletionRefusedReason = "DeletionRefused"
+
 	// SnapshotVerifiedReason of SnapshotVerifiedCondition: an etcd started from it.
 	SnapshotVerifiedReason = "Verified"
 

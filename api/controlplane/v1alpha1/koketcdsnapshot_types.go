@@ -7,7 +7,8 @@ import (
 // KOKEtcdSnapshotSpec says which snapshot this is: one of a control plane, or one of any store.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.controlPlaneName) != has(self.source)",message="exactly one of controlPlaneName and source must be set: take a snapshot of a control plane, or name one in a store"
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: create another KOKEtcdSnapshot"
+// +kubebuilder:validation:XValidation:rule="has(self.controlPlaneName) == has(oldSelf.controlPlaneName) && (!has(self.controlPlaneName) || self.controlPlaneName == oldSelf.controlPlaneName) && has(self.slot) == has(oldSelf.slot) && (!has(self.slot) || self.slot == oldSelf.slot) && has(self.source) == has(oldSelf.source) && (!has(self.source) || self.source == oldSelf.source)",message="spec is immutable but for deletionPolicy: create another KOKEtcdSnapshot"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy must be Retain with source: the store is not this object's, and only the members of its own control plane delete there; leave it out"
 type KOKEtcdSnapshotSpec struct {
 	// controlPlaneName is the KOKControlPlane that the snapshot is of. Without slot, one is taken now.
 	// +optional
@@ -26,7 +27,28 @@ type KOKEtcdSnapshotSpec struct {
 	// source is a snapshot in a store, of a control plane that may be gone.
 	// +optional
 	Source *EtcdSnapshotSource `json:"source,omitempty"`
+
+	// deletionPolicy says what becomes of the snapshot in its store when this object is deleted. Retain, which is meant where it is
+	// unset, keeps it, and the controller makes the object again. Delete has a member delete it first, but never before a newer snapshot
+	// is verified, and not when the control plane itself is deleted. It may change at any time.
+	// +optional
+	DeletionPolicy SnapshotDeletionPolicy `json:"deletionPolicy,omitempty"`
 }
+
+// SnapshotDeletionPolicy says what becomes of a snapshot in its store when its object is deleted.
+//
+// +kubebuilder:validation:Enum=Delete;Retain
+type SnapshotDeletionPolicy string
+
+const (
+	// SnapshotDelete has a member of the data etcd delete it.
+	SnapshotDelete SnapshotDeletionPolicy = "Delete"
+	// SnapshotRetain keeps it.
+	SnapshotRetain SnapshotDeletionPolicy = "Retain"
+)
+
+// KOKEtcdSnapshotFinalizer keeps a KOKEtcdSnapshot whose deletionPolicy is Delete until its store does not have the snapshot any more.
+const KOKEtcdSnapshotFinalizer = "controlplane.cluster.x-k8s.io/koketcdsnapshot"
 
 // EtcdSnapshotSource is a snapshot in a store.
 type EtcdSnapshotSource struct {

@@ -68,7 +68,7 @@ func (r *restorer) compare(ctx context.Context, p *plan, keys *opened) error {
 		p.snapshot = wanted
 	case err != nil:
 		return fmt.Errorf("read KOKEtcdSnapshot %s: %w", client.ObjectKeyFromObject(wanted), err)
-	case !apiequality.Semantic.DeepEqual(there.Spec, wanted.Spec):
+	case !apiequality.Semantic.DeepEqual(there.Spec.Source, wanted.Spec.Source):
 		return fmt.Errorf("KOKEtcdSnapshot %s is there and names another store; delete it first: kubectl delete koketcdsnapshot %s --namespace %s", //nolint:staticcheck // A kind.
 			client.ObjectKeyFromObject(wanted), wanted.Name, wanted.Namespace)
 	}

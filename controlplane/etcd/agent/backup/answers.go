@@ -13,6 +13,9 @@ const (
 	// TakePath answers POST, which has a TakeRequest, with 202: the agent takes a snapshot of the slot, whoever leads.
 	// What came of it is in the next Report.
 	TakePath = "/v1/take"
+	// DeletePath answers POST, which has a DeleteRequest, with 202: the agent deletes the snapshot of the slot, unless it has to be kept.
+	// When it is done the next Report does not have it.
+	DeletePath = "/v1/delete"
 	// MaxAnswer bounds a Report in bytes, and MaxSnapshots the snapshots in it.
 	MaxAnswer    = 1 << 20
 	MaxSnapshots = 500
@@ -20,6 +23,11 @@ const (
 
 // TakeRequest asks for a snapshot.
 type TakeRequest struct {
+	Slot time.Time `json:"slot"`
+}
+
+// DeleteRequest asks for the deletion of a snapshot.
+type DeleteRequest struct {
 	Slot time.Time `json:"slot"`
 }
 
@@ -83,6 +91,29 @@ type Snapshot struct {
 	EtcdVersion     string    `json:"etcdVersion,omitempty"`
 	StorageVersion  string    `json:"storageVersion,omitempty"`
 	EncryptionKeyID string    `json:"encryptionKeyID,omitempty"`
+}
+
+// Reasons to keep a snapshot that a person wants to be deleted.
+const (
+	// KeptForeign says that the snapshot cannot be read with the tenant's keys: it may be another tenant's.
+	KeptForeign = "Foreign"
+	// KeptNewest says that no newer snapshot is verified.
+	KeptNewest = "Newest"
+)
+
+// WhyKept says why nobody deletes the snapshot of a slot from a store with these snapshots, not even when a person asks for it; it is empty
+// when a person may have it deleted. Retention has the same rule: nothing goes unless a newer one is verified.
+func WhyKept(all []Snapshot, slot time.Time) string {
+	kept := KeptNewest
+	for _, s := range all {
+		switch {
+		case s.Slot.Equal(slot) && s.Reason != "" && s.Revision == 0: // Without a revision, no manifest of the tenant was read.
+			return KeptForeign
+		case s.Slot.After(slot) && s.Reason == "" && !s.Verified.IsZero():
+			kept = ""
+		}
+	}
+	return kept
 }
 
 // Problem is why a snapshot was not taken, or not verified.

@@ -1,6 +1,9 @@
 package backup
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestALogEndsBeforeAnotherOneByTermAndThenByIndex(t *testing.T) {
 	end := func(term, index uint64) Volume { return Volume{LogTerm: term, LogIndex: index} }
@@ -19,6 +22,38 @@ func TestALogEndsBeforeAnotherOneByTermAndThenByIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := test.log.EndsBefore(test.other); got != test.want {
 				t.Errorf("it is %t", got)
+			}
+		})
+	}
+}
+
+func TestASnapshotMayGoWhenANewerOneIsVerified(t *testing.T) {
+	slot := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	read := func(after time.Duration) Snapshot { return Snapshot{Slot: slot.Add(after), Revision: 7} }
+	verified := func(after time.Duration) Snapshot {
+		s := read(after)
+		s.Verified = s.Slot.Add(time.Minute)
+		return s
+	}
+	tried := read(0)
+	tried.Reason = "HashDiffers"
+	for name, test := range map[string]struct {
+		all  []Snapshot
+		want string
+	}{
+		"a newer one is verified":              {[]Snapshot{verified(time.Hour), verified(0)}, ""},
+		"and this one is not":                  {[]Snapshot{verified(time.Hour), read(0)}, ""},
+		"a trial refused it":                   {[]Snapshot{verified(time.Hour), tried}, ""},
+		"a newer one is not verified":          {[]Snapshot{read(time.Hour), verified(0)}, KeptNewest},
+		"an older one is verified":             {[]Snapshot{verified(0), verified(-time.Hour)}, KeptNewest},
+		"it is alone":                          {[]Snapshot{verified(0)}, KeptNewest},
+		"it is not read":                       {[]Snapshot{verified(time.Hour), {Slot: slot, Reason: "Foreign"}}, KeptForeign},
+		"it is not read, in another order":     {[]Snapshot{{Slot: slot, Reason: "Tampered"}, verified(time.Hour)}, KeptForeign},
+		"a newer one was verified, and is bad": {[]Snapshot{{Slot: slot.Add(time.Hour), Reason: "Tampered", Verified: slot}, verified(0)}, KeptNewest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := WhyKept(test.all, slot); got != test.want {
+				t.Errorf("it is kept for %q", got)
 			}
 		})
 	}

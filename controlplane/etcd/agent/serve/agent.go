@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"runtime/debug"
 	"slices"
@@ -62,7 +63,9 @@ type agent struct {
 	// leaderless is true while no member tells of a leader.
 	leaderless bool
 	asked      []time.Time
-	working    time.Time
+	// unwanted are slots whose snapshots a person wants to be deleted, and when the manager said so last.
+	unwanted map[time.Time]time.Time
+	working  time.Time
 	// problems are there until what they are of succeeds.
 	problems map[kind]*backup.Problem
 	// refusals are what trials said, by the slot's name, of snapshots that were read with the keys keyID.
@@ -85,6 +88,7 @@ func newAgent(ctx context.Context, o Options) *agent {
 	return &agent{
 		Options: o, ctx: ctx, wake: make(chan struct{}, 1), heard: o.Now(),
 		problems: map[kind]*backup.Problem{}, refusals: map[string]*backup.Problem{}, failures: map[string]int{}, waits: map[string]time.Time{},
+		unwanted: map[time.Time]time.Time{},
 	}
 }
 
@@ -198,6 +202,8 @@ func (a *agent) view(s session) view {
 	}
 	a.asked = slices.DeleteFunc(a.asked, func(slot time.Time) bool { return v.settled(slot) || v.now.Sub(slot) > mostBehind+mostAhead })
 	v.asked = slices.Clone(a.asked)
+	maps.DeleteFunc(a.unwanted, func(_, said time.Time) bool { return v.now.Sub(said) > saidAgain })
+	v.unwanted = slices.SortedFunc(maps.Keys(a.unwanted), time.Time.Compare)
 	return v
 }
 
@@ -212,6 +218,24 @@ func (a *agent) ask(slot time.Time) error {
 		a.asked = append(a.asked, slot)
 	}
 	delete(a.waits, archive.SlotName(slot))
+	select {
+	case a.wake <- struct{}{}:
+	default: // It will look anyhow.
+	}
+	return nil
+}
+
+// saidAgain is how long a request to delete counts. The manager says it again until the snapshot is gone.
+const saidAgain = 10 * time.Minute
+
+// unwant has the snapshot of a slot deleted whoever is on duty, now.
+func (a *agent) unwant(slot time.Time) error {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if _, there := a.unwanted[slot]; !there && len(a.unwanted) >= mostAsked {
+		return errAskedTooMuch
+	}
+	a.unwanted[slot] = a.Now()
 	select {
 	case a.wake <- struct{}{}:
 	default: // It will look anyhow.

@@ -22,6 +22,8 @@ type view struct {
 	entries []snapshot.Entry
 	// asked are slots that the manager asked this member for.
 	asked []time.Time
+	// unwanted are slots whose snapshots a person wants to be deleted.
+	unwanted []time.Time
 	// refused are slots whose trial refused them, and waits when slots may be tried again; both by the slot's name.
 	refused map[string]bool
 	waits   map[string]time.Time
@@ -34,21 +36,27 @@ const (
 	nothing doing = ""
 	take    doing = "take"
 	verify  doing = "verify"
+	remove  doing = "remove"
 )
 
 // step is the next one to take.
 type step struct {
 	do   doing
 	slot time.Time
-	// entry is the snapshot to verify.
+	// entry is the snapshot to verify, or to delete.
 	entry snapshot.Entry
 }
 
-// next decides. What was asked for comes first, then the present slot, then the newest snapshot that is not verified.
+// next decides. What was asked for comes first, then what a person wants to be deleted, the present slot and the newest snapshot that is not verified.
 func next(v view) step {
 	for _, slot := range v.asked {
 		if s := v.towards(slot); s.do != nothing {
 			return s
+		}
+	}
+	for _, slot := range v.unwanted {
+		if e := v.entry(slot); e != nil && e.Err == nil && v.may(slot) && v.whyKept(slot) == "" {
+			return step{do: remove, slot: slot, entry: *e}
 		}
 	}
 	if !v.onDuty {
@@ -97,6 +105,15 @@ func (v view) trial(e snapshot.Entry) step {
 		return step{}
 	}
 	return step{do: verify, slot: e.Slot, entry: e}
+}
+
+// whyKept is backup.WhyKept.
+func (v view) whyKept(slot time.Time) string {
+	all := make([]backup.Snapshot, len(v.entries))
+	for i, e := range v.entries {
+		all[i] = told(e)
+	}
+	return backup.WhyKept(all, slot)
 }
 
 // settled reports whether there is a snapshot of a slot with which nothing is left to do.

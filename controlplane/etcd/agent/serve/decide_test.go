@@ -62,7 +62,10 @@ func made(slot time.Time) snapshot.Entry {
 	return snapshot.Entry{Slot: slot, Manifest: archive.Manifest{Slot: slot, Member: "me", Taken: slot.Add(time.Second)}}
 }
 
-func verified(e snapshot.Entry) snapshot.Entry { e.Verification = &archive.Verification{}; return e }
+func verified(e snapshot.Entry) snapshot.Entry {
+	e.Verification = &archive.Verification{Verified: e.Slot.Add(time.Minute)}
+	return e
+}
 
 func bad(e snapshot.Entry) snapshot.Entry { e.Err = errors.New("oh"); return e }
 
@@ -106,6 +109,13 @@ func TestTheNextStep(t *testing.T) {
 		"and then it is done":                              {view{asked: []time.Time{asked}, entries: []snapshot.Entry{verified(made(asked))}}, nothing, time.Time{}},
 		"also when it is refused":                          {view{asked: []time.Time{asked}, refused: names(asked), entries: []snapshot.Entry{made(asked)}}, nothing, time.Time{}},
 		"it comes before the slot":                         {view{onDuty: true, asked: []time.Time{asked}}, take, asked},
+		"one that nobody wants is deleted":                 {view{unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon)), verified(made(eleven))}}, remove, eleven},
+		"not before a newer one is verified":               {view{unwanted: []time.Time{eleven}, entries: []snapshot.Entry{made(noon), verified(made(eleven))}}, nothing, time.Time{}},
+		"and never the newest one":                         {view{unwanted: []time.Time{noon}, entries: []snapshot.Entry{verified(made(noon)), verified(made(eleven))}}, nothing, time.Time{}},
+		"nor what nobody can read":                         {view{unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon)), bad(made(eleven))}}, nothing, time.Time{}},
+		"nor what is not there":                            {view{unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon))}}, nothing, time.Time{}},
+		"a deletion that failed waits":                     {view{unwanted: []time.Time{eleven}, waits: waits(eleven, later), entries: []snapshot.Entry{verified(made(noon)), verified(made(eleven))}}, nothing, time.Time{}},
+		"what is asked for comes before deletions":         {view{asked: []time.Time{asked}, unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon)), verified(made(eleven))}}, take, asked},
 		"but does not keep it from being taken":            {view{onDuty: true, asked: []time.Time{asked}, waits: waits(asked, later)}, take, noon},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -387,6 +387,16 @@ func TestTheManagerAsksForASnapshot(t *testing.T) {
 	if n := strings.Count(asked.said.String(), "a snapshot is stored"); n != 1 {
 		t.Errorf("it took %d:\n%s", n, asked.said)
 	}
+	// A person wants none of them any more: the newest one stays.
+	newest, before := r.Snapshots[0].Slot, r.Snapshots[1].Slot
+	for _, slot := range []time.Time{newest, before} {
+		body, err := json.Marshal(backup.DeleteRequest{Slot: slot})
+		must(t, err)
+		if code, text, err := ask(t, w.ca.client(manager), http.MethodPost, asked.agent+backup.DeletePath, string(body)); err != nil || code != http.StatusAccepted {
+			t.Fatalf("it says %d %s: %v", code, text, err)
+		}
+	}
+	w.until("what nobody wants goes", asked, func(r backup.Report) bool { return len(r.Snapshots) == 1 && r.Snapshots[0].Slot.Equal(newest) })
 }
 
 // A snapshot that is not what its member had is tried once, told, and not deleted.

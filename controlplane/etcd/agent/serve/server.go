@@ -69,6 +69,7 @@ func (a *agent) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+backup.ReportPath, a.answerReport)
 	mux.HandleFunc("POST "+backup.TakePath, a.answerTake)
+	mux.HandleFunc("POST "+backup.DeletePath, a.answerDelete)
 	return mux
 }
 
@@ -90,7 +91,7 @@ const (
 	mostAsked  = 8
 )
 
-var errAskedTooMuch = errors.New("too many snapshots are asked for: ask again when they are there")
+var errAskedTooMuch = errors.New("too many snapshots are asked for: ask again when these are done")
 
 func (a *agent) answerTake(w http.ResponseWriter, r *http.Request) {
 	var request backup.TakeRequest
@@ -107,6 +108,26 @@ func (a *agent) answerTake(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := a.ask(slot); err != nil {
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func (a *agent) answerDelete(w http.ResponseWriter, r *http.Request) {
+	var request backup.DeleteRequest
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil {
+		err = json.Unmarshal(body, &request)
+	}
+	if err == nil && request.Slot.IsZero() {
+		err = errors.New("a slot is needed")
+	}
+	if err != nil {
+		http.Error(w, limited(err.Error()), http.StatusBadRequest)
+		return
+	}
+	if err := a.unwant(request.Slot.UTC().Truncate(time.Second)); err != nil {
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 		return
 	}

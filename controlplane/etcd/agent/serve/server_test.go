@@ -78,14 +78,15 @@ func TestOnlyTheManagerIsAnswered(t *testing.T) {
 		code   int
 		fails  bool
 	}{
-		"the manager":            {ca.client(manager), http.MethodGet, backup.ReportPath, http.StatusOK, false},
-		"another name":           {ca.client("kube-apiserver"), http.MethodGet, backup.ReportPath, http.StatusForbidden, false},
-		"another name that asks": {ca.client("kube-apiserver"), http.MethodPost, backup.TakePath, http.StatusForbidden, false},
-		"no certificate":         {ca.client(""), http.MethodGet, backup.ReportPath, 0, true},
-		"another CA":             {foreign, http.MethodGet, backup.ReportPath, 0, true},
-		"an older TLS":           {old, http.MethodGet, backup.ReportPath, 0, true},
-		"another method":         {ca.client(manager), http.MethodPost, backup.ReportPath, http.StatusMethodNotAllowed, false},
-		"another path":           {ca.client(manager), http.MethodGet, "/", http.StatusNotFound, false},
+		"the manager":               {ca.client(manager), http.MethodGet, backup.ReportPath, http.StatusOK, false},
+		"another name":              {ca.client("kube-apiserver"), http.MethodGet, backup.ReportPath, http.StatusForbidden, false},
+		"another name that asks":    {ca.client("kube-apiserver"), http.MethodPost, backup.TakePath, http.StatusForbidden, false},
+		"another name that deletes": {ca.client("kube-apiserver"), http.MethodPost, backup.DeletePath, http.StatusForbidden, false},
+		"no certificate":            {ca.client(""), http.MethodGet, backup.ReportPath, 0, true},
+		"another CA":                {foreign, http.MethodGet, backup.ReportPath, 0, true},
+		"an older TLS":              {old, http.MethodGet, backup.ReportPath, 0, true},
+		"another method":            {ca.client(manager), http.MethodPost, backup.ReportPath, http.StatusMethodNotAllowed, false},
+		"another path":              {ca.client(manager), http.MethodGet, "/", http.StatusNotFound, false},
 	} {
 		code, _, err := ask(t, test.config, test.method, url+test.path, "")
 		if code != test.code || (err != nil) != test.fails {
@@ -172,6 +173,42 @@ func TestSlotsAreAskedFor(t *testing.T) {
 		if full := i == mostAsked-1; err != nil || full != (code == http.StatusTooManyRequests) {
 			t.Errorf("number %d: %d %s: %v", i+2, code, text, err)
 		}
+	}
+}
+
+func TestDeletionsAreAskedFor(t *testing.T) {
+	ca := newAuthority(t)
+	a, url := answering(t, ca)
+	body := func(slot time.Time) string {
+		text, err := json.Marshal(backup.DeleteRequest{Slot: slot})
+		must(t, err)
+		return string(text)
+	}
+	for _, test := range []struct {
+		body string
+		code int
+	}{
+		{"", http.StatusBadRequest}, {"{}", http.StatusBadRequest}, {strings.Repeat(" ", maxBody) + body(noon), http.StatusBadRequest},
+		{body(noon.AddDate(-1, 0, 0)), http.StatusAccepted}, {body(noon.AddDate(-1, 0, 0)), http.StatusAccepted},
+	} {
+		if code, text, err := ask(t, ca.client(manager), http.MethodPost, url+backup.DeletePath, test.body); err != nil || code != test.code {
+			t.Errorf("%.80s: %d %s: %v", test.body, code, text, err)
+		}
+	}
+	hourly := session{config: backup.Config{Every: time.Hour}}
+	if v := a.view(hourly); len(v.unwanted) != 1 || !v.unwanted[0].Equal(noon.AddDate(-1, 0, 0)) {
+		t.Errorf("unwanted are %v", v.unwanted)
+	}
+	for i := range mostAsked {
+		code, text, err := ask(t, ca.client(manager), http.MethodPost, url+backup.DeletePath, body(noon.Add(-time.Duration(i+1)*time.Minute)))
+		if full := i == mostAsked-1; err != nil || full != (code == http.StatusTooManyRequests) {
+			t.Errorf("number %d: %d %s: %v", i+2, code, text, err)
+		}
+	}
+	// The manager says it again while it is so.
+	a.Now = func() time.Time { return noon.Add(saidAgain + time.Second) }
+	if v := a.view(hourly); len(v.unwanted) != 0 {
+		t.Errorf("unwanted are %v still", v.unwanted)
 	}
 }
 

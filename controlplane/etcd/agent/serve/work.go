@@ -54,6 +54,9 @@ func (a *agent) carryOut(ctx context.Context, s session, do step) error {
 	defer a.setWorking(time.Time{})
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
+	if do.do == remove {
+		return a.remove(ctx, s, do.entry)
+	}
 	if do.do == take {
 		err := a.take(ctx, s, do.slot)
 		if errors.Is(err, store.ErrExists) {
@@ -139,6 +142,18 @@ func (a *agent) verify(ctx context.Context, s session, e snapshot.Entry) error {
 		return err
 	}
 	a.Log.Info("a snapshot is verified", "snapshot", archive.SlotName(e.Slot), "revision", v.Revision, "etcd", v.EtcdVersion)
+	return nil
+}
+
+// remove deletes a snapshot that a person does not want any more.
+func (a *agent) remove(ctx context.Context, s session, e snapshot.Entry) error {
+	if err := snapshot.Delete(ctx, s.store, e); err != nil {
+		return err
+	}
+	a.Log.Info("a snapshot is deleted, for a person asked for it", "snapshot", archive.SlotName(e.Slot))
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	delete(a.unwanted, e.Slot.UTC())
 	return nil
 }
 

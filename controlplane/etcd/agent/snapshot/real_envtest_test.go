@@ -281,6 +281,38 @@ func TestASnapshotDuringWritesIsVerifiedAndRestored(t *testing.T) {
 	}
 }
 
+// API servers keep their addresses by leases below /registry/masterleases/.
+func TestLeasesOfASnapshotEndByThemselves(t *testing.T) {
+	w := newWorld(t, 3)
+	lease, err := w.client.Grant(t.Context(), 15)
+	must(t, err)
+	const key = "/registry/masterleases/192.0.2.1"
+	_, err = w.client.Put(t.Context(), key, "a", clientv3.WithLease(lease.ID))
+	must(t, err)
+	taken := w.take(time.Now().UTC().Truncate(time.Hour))
+	_, err = w.reader().Verify(t.Context(), taken, etcdProgram(), t.TempDir())
+	must(t, err)
+	target := w.target()
+	_, err = w.reader().Restore(t.Context(), w.find(taken.Slot), target)
+	must(t, err)
+	restored := startServer(t, target.DataDir, target.PeerURL, "--initial-cluster-state=existing")
+	answer, err := restored.client.Get(t.Context(), key)
+	must(t, err)
+	if answer.Count != 1 {
+		t.Fatal("the snapshot does not have the key")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for change := range restored.client.Watch(ctx, key, clientv3.WithRev(answer.Header.Revision+1)) {
+		for _, event := range change.Events {
+			if event.Type == clientv3.EventTypeDelete {
+				return
+			}
+		}
+	}
+	t.Error("the key is there for ever")
+}
+
 // The same through an S3 server: one that goes up in parts, of which most cannot be compressed.
 func TestASnapshotGoesThroughABucket(t *testing.T) {
 	w := newWorld(t, 10)

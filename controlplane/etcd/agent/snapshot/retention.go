@@ -62,15 +62,25 @@ func Prune(ctx context.Context, s store.Store, key archive.Key, uid string, keep
 	}
 	var gone []Entry
 	for _, e := range Expired(entries, keep) {
-		// The manifest goes first: if a later deletion fails, the rest is no snapshot any more.
-		for _, name := range []string{archive.ManifestName(e.Slot), archive.VerificationName(e.Slot), e.Manifest.Object} {
-			if err := s.Delete(ctx, name); err != nil {
-				return gone, err
-			}
+		if err := Delete(ctx, s, e); err != nil {
+			return gone, err
 		}
 		gone = append(gone, e)
 	}
 	return gone, sweep(ctx, s, key, now)
+}
+
+// Delete deletes a snapshot that is not refused. The manifest goes first: if a later deletion fails, the rest is no snapshot any more.
+func Delete(ctx context.Context, s store.Store, e Entry) error {
+	if e.Err != nil {
+		return fmt.Errorf("delete the snapshot %s: %w", archive.SlotName(e.Slot), e.Err)
+	}
+	for _, name := range []string{archive.ManifestName(e.Slot), archive.VerificationName(e.Slot), e.Manifest.Object} {
+		if err := s.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sweep deletes objects and verifications that no manifest has named for a day.

@@ -1,0 +1,172 @@
+package backups
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+)
+
+// endings are the changes by which objects whose deletionPolicy is Delete end after the snapshots that they are of.
+type endings struct {
+	// Hold get the finalizer, and Release lose it. Tell have another status.
+	Hold, Release, Tell []*controlplanev1.KOKEtcdSnapshot
+}
+
+// endingsOf decides on the objects of a control plane. Nobody says why no member can be asked; it is empty while members are asked.
+func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string) endings {
+	var all endings
+	for i := range objects {
+		object := objects[i].DeepCopy()
+		held, deleted := controllerutil.ContainsFinalizer(object, controlplanev1.KOKEtcdSnapshotFinalizer), !object.DeletionTimestamp.IsZero()
+		switch {
+		case !held && !deleted && takesAlong(object):
+			all.Hold = append(all.Hold, object)
+		case held && !takesAlong(object):
+			all.Release = append(all.Release, object)
+		case held && deleted:
+			reason, message := ending(controlPlane, object, answer, nobody)
+			if reason == "" {
+				all.Release = append(all.Release, object)
+				continue
+			}
+			status := metav1.ConditionTrue
+			if conditions.IsFalse(object, controlplanev1.SnapshotStoredCondition) {
+				status = metav1.ConditionFalse
+			}
+			set(object, controlplanev1.SnapshotStoredCondition, status, reason, message)
+			if !equal(object.Status, objects[i].Status) {
+				all.Tell = append(all.Tell, object)
+			}
+		}
+	}
+	return all
+}
+
+// takesAlong reports whether the snapshot goes with its object. The store of a source is another one's.
+func takesAlong(object *controlplanev1.KOKEtcdSnapshot) bool {
+	return object.Spec.DeletionPolicy == controlplanev1.SnapshotDelete && object.Spec.Source == nil
+}
+
+// ending says what an object that is deleted waits for. The reason is empty when its store does not have the snapshot any more.
+func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string) (reason, message string) {
+	if nobody != "" {
+		return controlplanev1.SnapshotDeletionRefusedReason, nobody + orRetain
+	}
+	report := answer.Report
+	if report == nil || report.Listed.IsZero() || answer.Err != "" {
+		return controlplanev1.SnapshotDeletingReason, cmp.Or(answer.Err, "no member tells what the store has") + orRetain
+	}
+	slot := slotOfObject(object)
+	if !slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) }) {
+		return "", ""
+	}
+	if why := keptFor(controlPlane, object, report); why != "" {
+		return controlplanev1.SnapshotDeletionRefusedReason, why + orRetain
+	}
+	switch failed := answer.NotAsked[slot]; {
+	case failed != "":
+		return controlplanev1.SnapshotDeletingReason, failed + orRetain
+	case report.Problem != nil && report.Problem.Slot.Equal(slot):
+		return controlplanev1.SnapshotDeletingReason, Text(report.Problem) + orRetain
+	}
+	return controlplanev1.SnapshotDeletingReason, "a member deletes it in its store"
+}
+
+// orRetain ends messages of objects that cannot end.
+const orRetain = "; or set spec.deletionPolicy to Retain, and it stays in its store"
+
+// keptFor says why a snapshot must stay, and what to do; empty when it may go.
+func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, report *backup.Report) string {
+	if restores(controlPlane, object) {
+		return fmt.Sprintf("spec.etcd.restore.snapshot of KOKControlPlane %s names it: remove spec.etcd.restore there once the restore is over", controlPlane.Name)
+	}
+	switch backup.WhyKept(report.Snapshots, slotOfObject(object)) {
+	case backup.KeptForeign:
+		return "the tenant's keys do not read it, and it may be another tenant's: delete it in the store yourself"
+	case backup.KeptNewest:
+		return fmt.Sprintf("no newer snapshot is verified: take one with kok etcd snapshot %s --namespace %s", cmp.Or(controlPlane.Labels[clusterv1.ClusterNameLabel], controlPlane.Name), controlPlane.Namespace)
+	}
+	return ""
+}
+
+// restores reports whether the data etcd begins with a snapshot, or began with it last.
+func restores(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot) bool {
+	return controlPlane.Spec.Etcd.Restore != nil && controlPlane.Spec.Etcd.Restore.Snapshot == object.Name
+}
+
+// unwantedSlots are the slots of snapshots that shall go with their objects.
+func unwantedSlots(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot) []time.Time {
+	var slots []time.Time
+	for i := range objects {
+		if o := &objects[i]; takesAlong(o) && !restores(controlPlane, o) && !o.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(o, controlplanev1.KOKEtcdSnapshotFinalizer) {
+			slots = append(slots, slotOfObject(o))
+		}
+	}
+	slices.SortFunc(slots, time.Time.Compare)
+	return slots
+}
+
+// End keeps the objects of a control plane whose members cannot be asked. Nobody says why.
+func (k *Keeper) End(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, nobody string) error {
+	objects, err := k.records(ctx, client.ObjectKeyFromObject(controlPlane))
+	if err != nil {
+		return err
+	}
+	return k.keepEndings(ctx, endingsOf(controlPlane, objects, Answer{}, nobody))
+}
+
+// Release lets the objects of a control plane go that is deleted. Its snapshots stay.
+func (k *Keeper) Release(ctx context.Context, controlPlane client.ObjectKey) error {
+	objects, err := k.records(ctx, controlPlane)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range objects {
+		errs = append(errs, k.holdRecord(ctx, &objects[i], false))
+	}
+	return errors.Join(errs...)
+}
+
+func (k *Keeper) keepEndings(ctx context.Context, all endings) error {
+	var errs []error
+	for _, object := range all.Hold {
+		errs = append(errs, k.holdRecord(ctx, object, true))
+	}
+	for _, object := range all.Release {
+		errs = append(errs, k.holdRecord(ctx, object, false))
+	}
+	return errors.Join(append(errs, k.describeRecords(ctx, all.Tell))...)
+}
+
+// holdRecord adds or removes the finalizer of an object.
+func (k *Keeper) holdRecord(ctx context.Context, object *controlplanev1.KOKEtcdSnapshot, hold bool) error {
+	if controllerutil.ContainsFinalizer(object, controlplanev1.KOKEtcdSnapshotFinalizer) == hold {
+		return nil
+	}
+	changed := object.DeepCopy()
+	if hold {
+		controllerutil.AddFinalizer(changed, controlplanev1.KOKEtcdSnapshotFinalizer)
+	} else {
+		controllerutil.RemoveFinalizer(changed, controlplanev1.KOKEtcdSnapshotFinalizer)
+	}
+	// Who else has a finalizer there keeps it: an older object in the cache gives a conflict.
+	err := k.Client.Patch(ctx, changed, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write the finalizer of KOKEtcdSnapshot %s: %w", object.Name, err)
+	}
+	return nil
+}
