@@ -26,7 +26,7 @@ func TestACreationSurvivesAKillAfterEveryWrite(t *testing.T) {
 	for write := 1; write <= writes; write++ {
 		all = append(all, write)
 	}
-	for _, write := range sample.Of(t, 6, all) {
+	for _, write := range sample.Of(t, 3, all) {
 		t.Run(fmt.Sprintf("write %d", write), func(t *testing.T) {
 			t.Parallel()
 			tt := newRollingTenantTest(t, single)

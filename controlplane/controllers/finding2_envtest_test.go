@@ -189,19 +189,20 @@ func (k *konnectivityTenant) clientset() *kubernetes.Clientset {
 func TestFinding2TenantsAreLedToNoHostByTheirAPIServers(t *testing.T) {
 	t.Parallel()
 	for name, table := range map[string]struct {
-		selector func(string) string
+		selector func(t *testing.T, rendered string) string
 		reached  func(byURL bool) bool
 	}{
 		"without konnectivity all is reached": {
-			func(string) string { return "" }, func(bool) bool { return true }},
+			func(*testing.T, string) string { return "" }, func(bool) bool { return true }},
 		"as older releases configured it webhooks with a URL are": {
-			func(rendered string) string { return upTo(t, rendered, "controlplane") }, func(byURL bool) bool { return byURL }},
+			func(t *testing.T, rendered string) string { return upTo(t, rendered, "controlplane") }, func(byURL bool) bool { return byURL }},
 		"as it is rendered nothing is": {
-			func(rendered string) string { return rendered }, func(bool) bool { return false }},
+			func(_ *testing.T, rendered string) string { return rendered }, func(bool) bool { return false }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // An attempt mostly waits.
 			of := issue(t, "blue", "")
-			k := attacked(t, table.selector(renderedSelector(t, of)), of)
+			k := attacked(t, table.selector(t, renderedSelector(t, of)), of)
 			for what, attempt := range attempts {
 				v := listen(k)
 				if err := attempt.try(v); err == nil {

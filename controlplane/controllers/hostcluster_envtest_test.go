@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -100,10 +101,56 @@ func newHostCluster(t *testing.T, namespace string) *hostCluster {
 	return h
 }
 
+// seen is what there is in the namespace. It is read once for all work, as informers do.
+type seen struct {
+	podList     corev1.PodList
+	claimList   corev1.PersistentVolumeClaimList
+	sets        appsv1.StatefulSetList
+	daemons     appsv1.DaemonSetList
+	deployments appsv1.DeploymentList
+	replicaSets appsv1.ReplicaSetList
+	// pods and claims are those of the lists by name, and those that were made since.
+	pods   map[string]*corev1.Pod
+	claims map[string]*corev1.PersistentVolumeClaim
+}
+
+// lists are those of all that may be deleted and wait for its end.
+func (s *seen) lists() []client.ObjectList {
+	return []client.ObjectList{&s.podList, &s.claimList, &s.sets, &s.daemons, &s.deployments, &s.replicaSets}
+}
+
+func (h *hostCluster) look(ctx context.Context) (*seen, error) {
+	s := &seen{pods: map[string]*corev1.Pod{}, claims: map[string]*corev1.PersistentVolumeClaim{}}
+	for _, list := range s.lists() {
+		if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
+			return nil, err
+		}
+	}
+	for i := range s.podList.Items {
+		s.pods[s.podList.Items[i].Name] = &s.podList.Items[i]
+	}
+	for i := range s.claimList.Items {
+		s.claims[s.claimList.Items[i].Name] = &s.claimList.Items[i]
+	}
+	return s, nil
+}
+
 // work does all work that there is and tells whether it changed anything.
 func (h *hostCluster) work(ctx context.Context) (changed bool, err error) {
-	for _, do := range []func(context.Context) (bool, error){h.endDeleted, h.balance, h.runWorkloads, h.serveTenants} {
-		did, err := do(ctx)
+	s, err := h.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	if changed, err = h.endDeleted(ctx, s); err != nil {
+		return false, err
+	}
+	if changed {
+		if s, err = h.look(ctx); err != nil {
+			return false, err
+		}
+	}
+	for _, do := range []func(context.Context, *seen) (bool, error){h.balance, h.runWorkloads, h.serveTenants} {
+		did, err := do(ctx, s)
 		if err != nil {
 			return false, err
 		}
@@ -112,24 +159,17 @@ func (h *hostCluster) work(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error) {
-	sets, daemons, deployments := &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}
-	for _, list := range []client.ObjectList{sets, daemons, deployments} {
-		if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
-			return false, err
-		}
-	}
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		did, err := h.runSet(ctx, set)
+func (h *hostCluster) runWorkloads(ctx context.Context, s *seen) (changed bool, err error) {
+	for i := range s.sets.Items {
+		did, err := h.runSet(ctx, &s.sets.Items[i], s)
 		if err != nil {
 			return false, err
 		}
 		changed = changed || did
 	}
-	for i := range daemons.Items {
-		set := &daemons.Items[i]
-		ready, updated, did, err := h.roll(ctx, set, set.Spec.Template, h.hosts)
+	for i := range s.daemons.Items {
+		set := &s.daemons.Items[i]
+		ready, updated, did, err := h.roll(ctx, set, set.Spec.Template, h.hosts, s)
 		if err != nil {
 			return false, err
 		}
@@ -143,11 +183,11 @@ func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error
 		}
 		changed = changed || did || wrote
 	}
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		ready, updated, did, err := h.roll(ctx, d, d.Spec.Template, *d.Spec.Replicas)
+	for i := range s.deployments.Items {
+		d := &s.deployments.Items[i]
+		ready, updated, did, err := h.roll(ctx, d, d.Spec.Template, *d.Spec.Replicas, s)
 		if err == nil {
-			err = h.end(ctx, d, *d.Spec.Replicas)
+			err = h.end(ctx, d, *d.Spec.Replicas, s)
 		}
 		if err != nil {
 			return false, err
@@ -164,9 +204,9 @@ func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error
 	return changed, nil
 }
 
-func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
+func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet, s *seen) (changed bool, err error) {
 	if set.DeletionTimestamp == nil && !h.stopped[set.Labels[names.ComponentLabel]] {
-		if changed, err = h.claim(ctx, set); err != nil {
+		if changed, err = h.claim(ctx, set, s); err != nil {
 			return false, err
 		}
 	}
@@ -176,18 +216,16 @@ func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (chan
 	}
 	template := set.Spec.Template.DeepCopy()
 	template.Labels[appsv1.ControllerRevisionHashLabelKey] = revision
-	_, did, err := h.run(ctx, set, *template, *set.Spec.Replicas)
+	_, did, err := h.run(ctx, set, *template, *set.Spec.Replicas, s)
 	if err != nil {
 		return false, err
 	}
-	stopped, err := h.stopBeyond(ctx, set)
+	stopped, err := h.stopBeyond(ctx, set, s)
 	if err != nil {
 		return false, err
 	}
 	before := set.Status.DeepCopy()
-	if err := h.count(ctx, set, revision); err != nil {
-		return false, err
-	}
+	count(set, revision, s)
 	wrote, err := h.report(ctx, set, equality.Semantic.DeepEqual(before, &set.Status))
 	return changed || did || stopped || wrote, err
 }
@@ -204,16 +242,15 @@ func revisionOf(workload string, template corev1.PodTemplateSpec) (string, error
 
 // count sets the status of a StatefulSet by its pods. With its strategy OnDelete a pod has a new revision
 // when it was deleted, and the current revision never moves.
-func (h *hostCluster) count(ctx context.Context, set *appsv1.StatefulSet, revision string) error {
-	pods := &corev1.PodList{}
-	if err := h.api.List(ctx, pods, client.InNamespace(h.namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
-		return err
-	}
+func count(set *appsv1.StatefulSet, revision string, s *seen) {
 	set.Status = appsv1.StatefulSetStatus{
 		ObservedGeneration: set.Generation, UpdateRevision: revision, CurrentRevision: cmp.Or(set.Status.CurrentRevision, revision),
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	selected := labels.SelectorFromSet(set.Spec.Selector.MatchLabels)
+	for _, pod := range s.pods {
+		if !selected.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
 		set.Status.Replicas++
 		if hostpods.Ready(pod) {
 			set.Status.ReadyReplicas++
@@ -227,25 +264,26 @@ func (h *hostCluster) count(ctx context.Context, set *appsv1.StatefulSet, revisi
 			set.Status.CurrentReplicas++
 		}
 	}
-	return nil
 }
 
 // stopBeyond deletes the pods that a StatefulSet has too many.
-func (h *hostCluster) stopBeyond(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
+func (h *hostCluster) stopBeyond(ctx context.Context, set *appsv1.StatefulSet, s *seen) (changed bool, err error) {
 	first := firstOrdinal(set)
 	for i := int32(0); ; i++ {
 		if i >= first && i < first+*set.Spec.Replicas {
 			continue
 		}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", set.Name, i)}}
-		switch err := h.api.Delete(ctx, pod); {
-		case client.IgnoreNotFound(err) != nil:
-			return changed, err
-		case err == nil:
-			changed = true
-		case i >= first:
+		pod := s.pods[fmt.Sprintf("%s-%d", set.Name, i)]
+		switch {
+		case pod == nil && i >= first:
 			return changed, nil
+		case pod == nil:
+			continue
 		}
+		if err := h.remove(ctx, pod, s); err != nil {
+			return changed, err
+		}
+		changed = true
 	}
 }
 
@@ -260,6 +298,18 @@ func withoutData() (prepare, etcd []corev1.ContainerStatus) {
 	return []corev1.ContainerStatus{{Name: facts.Container, State: corev1.ContainerState{Terminated: looked}}}, []corev1.ContainerStatus{{
 		Name: etcdcomponent.Container, RestartCount: 3, LastTerminationState: corev1.ContainerState{Terminated: failed},
 	}}
+}
+
+// remove deletes a pod, which may take time to end.
+func (h *hostCluster) remove(ctx context.Context, pod *corev1.Pod, s *seen, options ...client.DeleteOption) error {
+	err := h.api.Delete(ctx, pod, options...)
+	if err == nil {
+		err = h.api.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+	}
+	if apierrors.IsNotFound(err) {
+		delete(s.pods, pod.Name)
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // firstOrdinal is the number of a workload's first pod.
@@ -283,55 +333,41 @@ func (h *hostCluster) report(ctx context.Context, workload client.Object, same b
 }
 
 // claim makes the claims of a StatefulSet's pods.
-func (h *hostCluster) claim(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
+func (h *hostCluster) claim(ctx context.Context, set *appsv1.StatefulSet, s *seen) (changed bool, err error) {
 	for _, template := range set.Spec.VolumeClaimTemplates {
 		for i := range *set.Spec.Replicas {
 			claim := &corev1.PersistentVolumeClaim{
 				ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%s-%d", template.Name, set.Name, firstOrdinal(set)+i), Labels: template.Labels},
 				Spec:       template.Spec,
 			}
-			err := h.api.Create(ctx, claim)
-			if err != nil && !apierrors.IsAlreadyExists(err) {
+			if s.claims[claim.Name] != nil {
+				continue
+			}
+			if err := h.api.Create(ctx, claim); err != nil {
 				return false, err
 			}
-			changed = changed || err == nil
+			s.claims[claim.Name], changed = claim, true
 		}
 	}
 	return changed, nil
 }
 
 // run makes the pods of a workload, ready, and tells how many there are.
-func (h *hostCluster) run(ctx context.Context, workload client.Object, template corev1.PodTemplateSpec, pods int32) (ready int32, changed bool, err error) {
+func (h *hostCluster) run(ctx context.Context, workload client.Object, template corev1.PodTemplateSpec, count int32, s *seen) (ready int32, changed bool, err error) {
 	if workload.GetDeletionTimestamp() != nil || h.stopped[workload.GetLabels()[names.ComponentLabel]] {
 		return 0, false, nil
 	}
-	for i := firstOrdinal(workload); i < firstOrdinal(workload)+pods; i++ {
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i), Labels: template.Labels, Annotations: template.Annotations,
-			},
-			Spec: *template.Spec.DeepCopy(),
-		}
-		pod.Spec.NodeName = fmt.Sprintf("%s%d", h.prefix, i)
-		// The controller of a StatefulSet adds the volumes of its claims. The volume of the Secret with certificates tells the phase of a
-		// rotation.
-		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name != "kok-certs" })
-		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-			for i := range containers {
-				containers[i].VolumeMounts = nil
+	for i := firstOrdinal(workload); i < firstOrdinal(workload)+count; i++ {
+		name := fmt.Sprintf("%s-%d", workload.GetName(), i)
+		if s.pods[name] == nil {
+			made := h.podOf(name, template, i)
+			if err := h.api.Create(ctx, made); err != nil {
+				return 0, false, err
 			}
+			h.made[name]++
+			s.pods[name] = made
 		}
-		err := h.api.Create(ctx, pod)
-		switch {
-		case apierrors.IsAlreadyExists(err):
-			if err := h.api.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-				return 0, false, client.IgnoreNotFound(err)
-			}
-		case err != nil:
-			return 0, false, err
-		default:
-			h.made[pod.Name]++
-		}
+		pod := s.pods[name]
 		if pod.DeletionTimestamp != nil || h.off[pod.Spec.NodeName] {
 			continue
 		}
@@ -359,18 +395,39 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 	return ready, changed, nil
 }
 
+// podOf is a pod as the controllers of workloads make it.
+func (h *hostCluster) podOf(name string, template corev1.PodTemplateSpec, number int32) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name, Labels: template.Labels, Annotations: template.Annotations},
+		Spec:       *template.Spec.DeepCopy(),
+	}
+	pod.Spec.NodeName = fmt.Sprintf("%s%d", h.prefix, number)
+	// The controller of a StatefulSet adds the volumes of its claims. The volume of the Secret with certificates tells the phase of a
+	// rotation.
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name != "kok-certs" })
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			containers[i].VolumeMounts = nil
+		}
+	}
+	return pod
+}
+
 // end deletes the pods of a workload that is smaller now.
-func (h *hostCluster) end(ctx context.Context, workload client.Object, pods int32) error {
-	for i := pods; ; i++ {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i)}}
-		if err := h.api.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
-			return client.IgnoreNotFound(err)
+func (h *hostCluster) end(ctx context.Context, workload client.Object, first int32, s *seen) error {
+	for i := first; ; i++ {
+		pod := s.pods[fmt.Sprintf("%s-%d", workload.GetName(), i)]
+		if pod == nil {
+			return nil
+		}
+		if err := h.remove(ctx, pod, s, client.GracePeriodSeconds(0)); err != nil {
+			return err
 		}
 	}
 }
 
 // balance gives Services of type LoadBalancer their address.
-func (h *hostCluster) balance(ctx context.Context) (changed bool, err error) {
+func (h *hostCluster) balance(ctx context.Context, _ *seen) (changed bool, err error) {
 	list := &corev1.ServiceList{}
 	if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
 		return false, err
@@ -405,14 +462,8 @@ func newLoopback() string {
 }
 
 // endDeleted lets what is deleted go, as kubelets, the garbage collector and the protection of claims do.
-func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) {
-	for _, list := range []client.ObjectList{
-		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{},
-		&appsv1.ReplicaSetList{},
-	} {
-		if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
-			return false, err
-		}
+func (h *hostCluster) endDeleted(ctx context.Context, s *seen) (changed bool, err error) {
+	for _, list := range s.lists() {
 		for _, object := range objectsIn(list) {
 			pod, isPod := object.(*corev1.Pod)
 			if object.GetDeletionTimestamp() == nil || isPod && h.off[pod.Spec.NodeName] {
@@ -437,15 +488,9 @@ func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) 
 // serveTenants lets a tenant's API answer at the address of its Service while its API server has ready
 // pods: with the certificate and the trust that the controller gave to the tenant, and a real
 // kube-apiserver, which is the host cluster's own, behind.
-func (h *hostCluster) serveTenants(ctx context.Context) (changed bool, err error) {
-	servers := client.MatchingLabels{names.ComponentLabel: names.KubeAPIServer}
-	var found []client.Object
-	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
-		if err := h.api.List(ctx, list, client.InNamespace(h.namespace), servers); err != nil {
-			return false, err
-		}
-		found = append(found, objectsIn(list)...)
-	}
+func (h *hostCluster) serveTenants(ctx context.Context, s *seen) (changed bool, err error) {
+	found := slices.Concat(objectsIn(&s.daemons), objectsIn(&s.deployments))
+	found = slices.DeleteFunc(found, func(o client.Object) bool { return o.GetLabels()[names.ComponentLabel] != names.KubeAPIServer })
 	for _, workload := range found {
 		name := workload.GetName()
 		if h.fronts[name] != nil || workloads.StateOf(workload).Ready == 0 {

@@ -233,19 +233,18 @@ func (tt *tenantTest) objects() []client.Object {
 		&policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
 	} {
-		for _, namespace := range []string{tt.key.Namespace, managerNamespace} {
-			if err := environment.Client.List(tt.t.Context(), list, client.InNamespace(namespace)); err != nil {
-				tt.t.Fatal(err)
-			}
-			for _, object := range objectsIn(list) {
-				ofTenant := object.GetLabels()[names.ClusterNamespaceLabel] == tt.cluster.Namespace
-				if object.GetName() != "kube-root-ca.crt" && (namespace != managerNamespace || ofTenant) {
-					all = append(all, object)
-				}
-			}
+		if err := environment.Client.List(tt.t.Context(), list, client.InNamespace(tt.key.Namespace)); err != nil {
+			tt.t.Fatal(err)
 		}
+		all = append(all, objectsIn(list)...)
 	}
-	return all
+	all = slices.DeleteFunc(all, func(o client.Object) bool { return o.GetName() == "kube-root-ca.crt" })
+	claims := &corev1.ConfigMapList{}
+	ofTenant := client.MatchingLabels{names.ClusterNamespaceLabel: tt.cluster.Namespace}
+	if err := environment.Client.List(tt.t.Context(), claims, client.InNamespace(managerNamespace), ofTenant); err != nil {
+		tt.t.Fatal(err)
+	}
+	return append(all, objectsIn(claims)...)
 }
 
 // objectsIn are the items of a list, with their kind.

@@ -23,10 +23,10 @@ func TestARestoreThatBeganByItselfGoesOn(t *testing.T) {
 		request              string
 		automatic, asked     bool
 	}{
-		"all is well, and the record is not read":    {reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": {"survivor": "m"}}`},
-		"it was recorded, and status says nothing":   {reason: controlplanev1.NeedsDecisionReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"it is founded":                              {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"it is over":                                 {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": {"survivor": "m"}}`, request: second, automatic: true},
+		"all is well, and the record is not read":  {reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": {"survivor": "m"}}`},
+		"it was recorded, and status says nothing": {reason: controlplanev1.NeedsDecisionReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"it is founded": {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"it is over":    {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": {"survivor": "m"}}`, request: second, automatic: true},
 		"a person asked before, and that is in spec": {asks: first, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
 		"a person asked before, and it is over":      {asks: first, reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": {"survivor": "m"}}`, request: second, automatic: true},
 		"a person asks meanwhile":                    {asks: third, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": {"survivor": "m"}}`, request: third, asked: true},

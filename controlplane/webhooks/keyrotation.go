@@ -15,7 +15,7 @@ var (
 	shownNeed = regexp.MustCompile(`^(secret/[0-9a-f]{10}/[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}` +
 		`|pods/[0-9a-f]{10}/[a-z0-9-]{1,63}/[A-Za-z0-9]+/[a-z0-9.-]{1,253}|node/[0-9a-f]{10}/[a-z0-9.-]{1,253}` +
 		`|(pod-tokens|other-secrets|other-pods|other-nodes|unseen)/[0-9a-f]{10})$`)
-	lostNeed  = regexp.MustCompile(`^objects/`)
+	lostNeed = regexp.MustCompile(`^objects/`)
 )
 
 // validateKeyRotation refuses names that the condition never shows: a person who mistypes a name would wait in vain. It also refuses a

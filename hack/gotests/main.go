@@ -70,7 +70,7 @@ func others(ctx context.Context) error {
 		return err
 	}
 	known := byPath(untagged)
-	var tested []string
+	var tested []golist.Package
 	for _, p := range packages {
 		raced := false
 		if u, ok := known[p.ImportPath]; ok {
@@ -80,10 +80,14 @@ func others(ctx context.Context) error {
 			raced = raced && len(p.TestFiles()) == len(u.TestFiles())
 		}
 		if len(p.TestFiles()) > 0 && !raced {
-			tested = append(tested, p.ImportPath)
+			tested = append(tested, p)
 		}
 	}
-	return goTest(ctx, "out/test-others.json", plain, tested, "-tags="+tags, "-timeout=45m", sideBySide)
+	ordered, err := longestFirst(tested)
+	if err != nil {
+		return err
+	}
+	return goTest(ctx, "out/test-others.json", plain, ordered, "-tags="+tags, "-timeout=45m", sideBySide)
 }
 
 func every(ctx context.Context) error {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +24,25 @@ func byPath(packages []golist.Package) map[string]golist.Package {
 		found[p.ImportPath] = p
 	}
 	return found
+}
+
+// longestFirst gives the paths of packages in the order in which go test is to begin with them: where most is tested first, by the size of
+// the files with tests. The longest would else run alone in the end.
+func longestFirst(packages []golist.Package) ([]string, error) {
+	sizes := map[string]int64{}
+	var paths []string
+	for _, p := range packages {
+		paths = append(paths, p.ImportPath)
+		for _, name := range p.TestFiles() {
+			file, err := os.Stat(filepath.Join(p.Dir, name))
+			if err != nil {
+				return nil, err
+			}
+			sizes[p.ImportPath] += file.Size()
+		}
+	}
+	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(sizes[b], sizes[a]) })
+	return paths, nil
 }
 
 // parallel reports whether the package starts goroutines, or guards memory that several of them share.

@@ -56,3 +56,21 @@ func TestThoseThatAreKnownToBeParallelAreFound(t *testing.T) {
 		}
 	}
 }
+
+func TestThePackageWithTheMostTestsBegins(t *testing.T) {
+	packages := []golist.Package{
+		{ImportPath: "a", Dir: t.TempDir(), TestGoFiles: []string{"a_test.go"}},
+		{ImportPath: "b", Dir: t.TempDir(), TestGoFiles: []string{"b_test.go"}, XTestGoFiles: []string{"c_test.go"}},
+		{ImportPath: "d", Dir: t.TempDir(), TestGoFiles: []string{"d_test.go"}},
+	}
+	for _, p := range packages {
+		for _, name := range p.TestFiles() {
+			if err := os.WriteFile(filepath.Join(p.Dir, name), []byte("package p"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, err := longestFirst(packages); err != nil || !slices.Equal(got, []string{"b", "a", "d"}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -27,12 +27,13 @@ func (j *journey) specs() {
 	Describe("what etcd holds", j.stores)
 	Describe("where and as whom components run", j.placement)
 	Describe("two tenants side by side", j.isolation)
-	// Before anything is broken on purpose: a series of events about that ends with a write minutes later.
+	Describe("the manager killed", j.managerKilled)
+	// After the manager began anew, and before anything in tenants is broken on purpose: a series of events about that ends with a write
+	// minutes later.
 	Describe("a settled tenant", j.settled)
 	Describe("leader election", j.leaders)
 	Describe("self-healing", j.healing)
 	Describe("key material", j.keyMaterial)
-	Describe("the manager killed", j.managerKilled)
 	Describe("pause", j.pause)
 	Describe("deletion", j.deletion)
 }

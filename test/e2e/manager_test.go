@@ -36,7 +36,6 @@ func (j *journey) managerKilled() {
 			t.expectHealthy(ctx)
 			Expect(t.snapshot(ctx)).To(Equal(pods), "pods of %s", t.ObjectKey)
 		}
-		expectQuiet(ctx, openAudit(), writes(ctx, j.a, j.b))
 	})
 }
 

@@ -20,8 +20,9 @@ const (
 	// quiet is how long nothing must be written before tenants count as settled.
 	// Cluster API's core tries to connect to a new Cluster every 30 seconds, and writes its condition then.
 	quiet = 45 * time.Second
-	// settledTime is how long nothing may be written then.
-	settledTime = 2 * time.Minute
+	// settledTime is how long nothing may be written then: longer than the minute after which a tenant is looked at although nothing
+	// happened.
+	settledTime = 90 * time.Second
 	// windows is how often that is tried.
 	windows = 3
 )

@@ -78,6 +78,7 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 		ErrorIfCRDPathMissing: true,
 		WebhookInstallOptions: hooks,
 	}
+	WithoutWatchCache(e.server.ControlPlane.GetAPIServer())
 	for _, set := range configure {
 		set(e.server.ControlPlane.GetAPIServer())
 	}
@@ -86,6 +87,10 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 	}
 	return e, nil
 }
+
+// WithoutWatchCache has an API server read etcd for each list. A list by its watch cache waits until the cache has all that was written
+// before, of any kind, and each write is decoded once more for it: clients here have no caches, and list between writes all the time.
+func WithoutWatchCache(server *envtest.APIServer) { server.Configure().Set("watch-cache", "false") }
 
 func (e *Environment) start(ctx context.Context) (err error) {
 	if e.Config, err = e.server.Start(); err != nil {
