@@ -32,7 +32,7 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked b
 		return Answer{}, true, err
 	}
 	answer, asked = k.ask(of, objects)
-	return answer, asked, k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, k.Clock.Now()))
+	return answer, asked, k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, keepersOf(of.Members, answer), k.Clock.Now()))
 }
 
 // Withdraw stops asking members that no longer have agents.

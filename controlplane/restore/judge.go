@@ -108,6 +108,9 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, to
 	if problem := unfit(of, snapshot); problem != "" {
 		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, %s", key.Name, problem), nil
 	}
+	if own := of.ControlPlane.Spec.Etcd.Backup; own != nil && own.Store.PerMember != nil && !slices.Contains(snapshot.Status.Members, seed) {
+		return keptByNobody(snapshot), nil
+	}
 	if problem := tooSmall(told.Volumes, seed, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
 		return problem, nil
 	}
@@ -120,6 +123,15 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, to
 		missing = fmt.Sprintf("member %s, which would begin with the snapshot, cannot read spec.etcd.backup.store: %s", seed, backups.Text(&unread))
 	}
 	return missing, err
+}
+
+// keptByNobody says that no member can begin with a snapshot that is on volumes of members.
+func keptByNobody(snapshot *controlplanev1.KOKEtcdSnapshot) string {
+	if len(snapshot.Status.Members) == 0 {
+		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which no member has on its volume: name another", snapshot.Name)
+	}
+	return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which is on the volumes of %s alone, and none of these is a member that is not given up and whose host node is heard from: bring a host node back, or name another",
+		snapshot.Name, strings.Join(snapshot.Status.Members, ", "))
 }
 
 // unfit says why a snapshot cannot be restored in place; empty if it can. Nobody has verified a snapshot that names its own store for this

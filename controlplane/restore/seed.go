@@ -140,10 +140,26 @@ func (r *Restorer) origin(ctx context.Context, to *controlplanev1.KOKControlPlan
 	if !ok {
 		return origin, fmt.Sprintf("spec.etcd.restore.snapshot names the KOKEtcdSnapshot %s, of which no snapshot is in a store: wait until it has the condition Verified, or name another", key.Name), nil
 	}
+	if problem := ofOtherMembers(snapshot, origin.Store, to); problem != "" {
+		return origin, problem, nil
+	}
 	if claim := origin.Store.ClaimName; claim != "" {
 		if own := to.Spec.Etcd.Backup; own == nil || own.Store.ClaimName != claim {
 			return origin, fmt.Sprintf("KOKEtcdSnapshot %s is in the volume of claim %s, which members mount only where spec.etcd.backup.store.claimName names it: set that", key.Name, claim), nil
 		}
 	}
 	return origin, "", nil
+}
+
+// ofOtherMembers says that a snapshot is on volumes that the members of a control plane do not have; empty if it is not.
+func ofOtherMembers(snapshot *controlplanev1.KOKEtcdSnapshot, store controlplanev1.EtcdSnapshotStore, to *controlplanev1.KOKControlPlane) string {
+	const wayOut = "have the former control plane store snapshots in a bucket or in a claim (spec.etcd.backup.store), take one there by `kok etcd snapshot`, and name that one"
+	switch of := snapshot.Spec.ControlPlaneName; {
+	case store.PerMember == nil:
+	case of == "":
+		return fmt.Sprintf("KOKEtcdSnapshot %s is on the volumes of members, which their own control plane alone mounts: %s", snapshot.Name, wayOut)
+	case of != to.Name || to.Spec.Etcd.Restore.RequestedAt.IsZero(): // A new control plane has new volumes, whatever its name is.
+		return fmt.Sprintf("KOKEtcdSnapshot %s is on the volumes of the members of KOKControlPlane %s, which no new control plane mounts: %s", snapshot.Name, of, wayOut)
+	}
+	return ""
 }

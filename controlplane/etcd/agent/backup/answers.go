@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// The agent answers the manager alone: by HTTPS, to a client certificate of the CA of the data etcd whose common name is that
-// of the manager.
+// The agent answers by HTTPS, to a client certificate of the CA of the data etcd whose common name is that of the manager. Where snapshots are
+// on volumes of members, it answers reports and files to the other members, too.
 const (
 	// ReportPath answers GET with a Report.
 	ReportPath = "/v1/report"
 	// TakePath answers POST, which has a TakeRequest, with 202: the agent takes a snapshot of the slot, whoever leads.
 	// What came of it is in the next Report.
 	TakePath = "/v1/take"
+	// ObjectsPath begins the paths that answer GET with a file of a snapshot, whose name is the rest.
+	ObjectsPath = "/v1/objects/"
 	// MaxAnswer bounds a Report in bytes, and MaxSnapshots the snapshots in it.
 	MaxAnswer    = 1 << 20
 	MaxSnapshots = 500
@@ -28,6 +30,8 @@ type Report struct {
 	// Member is who answers. OnDuty is true for the one that takes snapshots now.
 	Member string `json:"member"`
 	OnDuty bool   `json:"onDuty"`
+	// Own is true where the store is a volume of the member's own: each member lists another one.
+	Own bool `json:"own,omitempty"`
 	// Listed is when Snapshots were read from the store; zero before the first time. The newest is first.
 	Listed    time.Time  `json:"listed,omitzero"`
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
