@@ -150,7 +150,7 @@ func (c Cluster) DefragmentsFrom(in *components.Input, volume *resource.Quantity
 // VolumeSize is the size of volumes in a StatefulSet; nil where it has none.
 func VolumeSize(set *appsv1.StatefulSet) *resource.Quantity {
 	for _, claim := range set.Spec.VolumeClaimTemplates {
-		if claim.Name == dataVolume {
+		if claim.Name != ownVolume {
 			return claim.Spec.Resources.Requests.Storage()
 		}
 	}
