@@ -52,8 +52,8 @@ func TestBackup(t *testing.T) {
 			`spec.etcd.backup.store: Invalid value: exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member`}},
 		{"a volume each of no size", func(b *controlplanev1.EtcdBackupSpec) {
 			b.Store = perMember()
-			b.Store.PerMember.Size = nil
-		}, []string{`spec.etcd.backup.store.perMember.size: Required value`}},
+			b.Store.PerMember.Size = ptr.To(resource.MustParse("0"))
+		}, []string{`spec.etcd.backup.store.perMember.size: Invalid value: "0": must be more than 0, such as 8Gi`}},
 		{"too often", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: time.Minute} }, []string{
 			`spec.etcd.backup.every: Invalid value: "1m0s": etcd.backup.every must be at least 5m: a member copies its whole database for each snapshot, and starts a second etcd to try it`}},
 		{"too seldom", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: 1000 * time.Hour} }, []string{
