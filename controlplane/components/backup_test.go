@@ -93,7 +93,7 @@ func TestBackupsConcernTheDataEtcdAlone(t *testing.T) {
 	}
 }
 
-func backupPod(t *testing.T, variant string, edit func(in *components.Input)) (corev1.PodSpec, *components.Input) {
+func backupPod(t *testing.T, variant string, edit func(in *components.Input)) corev1.PodSpec {
 	t.Helper()
 	in := variants[variant]()
 	if edit != nil {
@@ -103,7 +103,7 @@ func backupPod(t *testing.T, variant string, edit func(in *components.Input)) (c
 	if err != nil {
 		t.Fatal(err)
 	}
-	return podIn(t, rendered).Spec, in
+	return podIn(t, rendered).Spec
 }
 
 func mounts(container corev1.Container) map[string]string {
@@ -139,7 +139,7 @@ func TestWhatPrepareHasOfBackups(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod, _ := backupPod(t, test.variant, test.edit)
+			pod := backupPod(t, test.variant, test.edit)
 			prepare := pod.InitContainers[0]
 			if want := append([]string{"prepare", "--hold", "--data-dir=/var/lib/etcd/data"}, test.args...); !slices.Equal(prepare.Args, want) {
 				t.Errorf("its arguments are %q, want %q", prepare.Args, want)
@@ -159,7 +159,7 @@ func TestWhatPrepareHasOfBackups(t *testing.T) {
 func TestWhatTakesSnapshots(t *testing.T) {
 	for _, variant := range []string{"backup-s3", "backup-claim-restore", "backup-per-member"} {
 		t.Run(variant, func(t *testing.T) {
-			pod, _ := backupPod(t, variant, nil)
+			pod := backupPod(t, variant, nil)
 			member, snapshots := pod.Containers[0], pod.Containers[1]
 			if snapshots.Name != backup.Container || snapshots.Image != member.Image {
 				t.Errorf("%s has image %s, and etcd %s", snapshots.Name, snapshots.Image, member.Image)

@@ -62,13 +62,12 @@ func (a *agent) known() http.Handler {
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			name = r.TLS.VerifiedChains[0][0].Subject.CommonName
 		}
-		switch {
-		case name == "":
-		case name == a.Serving.ClientName:
+		if name != "" && name == a.Serving.ClientName {
 			a.heardOf()
 			manager.ServeHTTP(w, r)
 			return
-		case name == a.Serving.PeerName:
+		}
+		if name != "" && name == a.Serving.PeerName {
 			peers.ServeHTTP(w, r)
 			return
 		}
