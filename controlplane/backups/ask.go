@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -61,6 +62,9 @@ type Answer struct {
 	*backup.Report
 	// Volumes are the volumes of the members that answered, by the names of the members.
 	Volumes map[string]backup.Volume
+	// Kept are the slots of the verified snapshots on the volume of each member that answered, by the name of the member, where members keep
+	// snapshots on volumes of their own.
+	Kept map[string][]time.Time
 	// Unread says why a member could not list the store last, by the name of the member.
 	Unread map[string]backup.Problem
 	// NotAsked says why no member could be asked to delete the snapshot of a slot.
@@ -86,8 +90,11 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 		})
 	}
 	group.Wait()
-	volumes, unread := map[string]backup.Volume{}, map[string]backup.Problem{}
+	volumes, unread, kept := map[string]backup.Volume{}, map[string]backup.Problem{}, map[string][]time.Time{}
 	for i, report := range reports {
+		if report != nil && report.Own && !report.Listed.IsZero() {
+			kept[members[i].Name] = verifiedSlots(report)
+		}
 		if report != nil && report.Volume != nil {
 			volumes[members[i].Name] = *report.Volume
 		}
@@ -99,10 +106,22 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 	if len(reports) == 0 {
 		return Answer{}, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
 	}
-	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread, NotAsked: map[time.Time]string{}}, nil
+	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread, Kept: kept, NotAsked: map[time.Time]string{}}, nil
 }
 
-// merged is what several members say: the list that was read last, and the work of the one on duty.
+// verifiedSlots are the slots of the verified snapshots of a report.
+func verifiedSlots(report *backup.Report) []time.Time {
+	slots := []time.Time{}
+	for _, s := range report.Snapshots {
+		if s.Reason == "" && !s.Verified.IsZero() {
+			slots = append(slots, s.Slot.UTC())
+		}
+	}
+	return slots
+}
+
+// merged is what several members say: the list that was read last, or all lists where each member has another store, and the work of the
+// one on duty.
 func merged(reports []*backup.Report) *backup.Report {
 	newest := *slices.MaxFunc(reports, func(a, b *backup.Report) int { return a.Listed.Compare(b.Listed) })
 	for _, r := range reports {
@@ -110,7 +129,31 @@ func merged(reports []*backup.Report) *backup.Report {
 			newest.Member, newest.OnDuty, newest.Working, newest.Problem = r.Member, true, r.Working, r.Problem
 		}
 	}
+	if slices.ContainsFunc(reports, func(r *backup.Report) bool { return r.Own }) {
+		newest.Snapshots = union(reports)
+		for _, r := range reports {
+			newest.More = max(newest.More, r.More)
+			if newest.Problem == nil {
+				newest.Problem = r.Problem
+			}
+		}
+	}
 	return &newest
+}
+
+// union are the snapshots of all lists, the newest first, each once. Of two of one slot it takes one that is verified, before one that
+// is refused on the volume of another member.
+func union(reports []*backup.Report) []backup.Snapshot {
+	good := func(s backup.Snapshot) bool { return s.Reason == "" && !s.Verified.IsZero() }
+	bySlot := map[time.Time]backup.Snapshot{}
+	for _, r := range reports {
+		for _, s := range r.Snapshots {
+			if there, known := bySlot[s.Slot.UTC()]; !known || !good(there) && good(s) {
+				bySlot[s.Slot.UTC()] = s
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(bySlot), func(a, b backup.Snapshot) int { return b.Slot.Compare(a.Slot) })
 }
 
 // onDutyFirst are members in the order in which a snapshot is asked for: the one on duty tells why it fails.

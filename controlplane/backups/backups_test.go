@@ -172,7 +172,7 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 			report: report()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := reconciled(blue, test.objects, test.report, six)
+			got := reconciled(blue, test.objects, test.report, keepers{}, six)
 			if len(got.Create) != test.create || len(got.Update) != test.update || len(got.Delete) != test.delete {
 				t.Fatalf("got %+v", got)
 			}
@@ -189,7 +189,7 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 					t.Errorf("Verified has the reason %q", got)
 				}
 				// Nothing is written twice.
-				if again := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report, six); len(again.Update)+len(again.Create) > 0 {
+				if again := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report, keepers{}, six); len(again.Update)+len(again.Create) > 0 {
 					t.Errorf("it is written again: %+v", again)
 				}
 			}
@@ -274,5 +274,70 @@ func TestAReportIsBoundedAndMerged(t *testing.T) {
 	}
 	if first := onDutyFirst([]Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, got); first[0].Name != "b" || first[1].Name != "a" {
 		t.Errorf("the order is %v", first)
+	}
+}
+
+// Each member has a store of its own: together they tell what all of them have.
+func TestReportsOfVolumesOfMembersAreJoined(t *testing.T) {
+	refused := func(s *backup.Snapshot) { s.Reason, s.Verified = "HashDiffers", time.Time{} }
+	a := &backup.Report{Member: "a", Own: true, Listed: six, Snapshots: []backup.Snapshot{stored(five, refused)}}
+	b := &backup.Report{Member: "b", Own: true, OnDuty: true, Listed: five, Snapshots: []backup.Snapshot{stored(six, unverified), stored(five)}}
+	got := merged([]*backup.Report{a, b})
+	if len(got.Snapshots) != 2 || !got.Snapshots[0].Slot.Equal(six) || got.Snapshots[1].Reason != "" || got.Snapshots[1].Verified.IsZero() || got.Member != "b" {
+		t.Errorf("they say %+v", got.Snapshots)
+	}
+	if slots := verifiedSlots(b); !slices.EqualFunc(slots, []time.Time{five}, time.Time.Equal) {
+		t.Errorf("verified are %v", slots)
+	}
+}
+
+// A snapshot is there as long as a member that had it does not answer.
+func TestWhichMembersKeepASnapshot(t *testing.T) {
+	members := []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	kept := func(slots map[string][]time.Time) keepers { return keepersOf(members, Answer{Kept: slots}) }
+	for name, test := range map[string]struct {
+		by     keepers
+		before []string
+		want   []string
+	}{
+		"all have it":                  {by: kept(map[string][]time.Time{"a": {six, five}, "b": {five}, "c": {five}}), want: []string{"a", "b", "c"}},
+		"one was replaced":             {by: kept(map[string][]time.Time{"a": {five}, "b": {}, "c": {five}}), before: []string{"a", "b", "c"}, want: []string{"a", "c"}},
+		"one that had it is silent":    {by: kept(map[string][]time.Time{"a": {five}, "c": {five}}), before: []string{"a", "b"}, want: []string{"a", "b", "c"}},
+		"one that had it is no member": {by: kept(map[string][]time.Time{"a": {five}, "b": {}, "c": {}}), before: []string{"a", "d"}, want: []string{"a"}},
+		"nobody has it":                {by: kept(map[string][]time.Time{"a": {six}, "b": {}, "c": {}}), before: []string{"a"}},
+		"members share a store":        {by: keepersOf(members, Answer{})},
+		"members share a store by now": {by: keepersOf(members, Answer{}), before: []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.by.of(five, test.before); !slices.Equal(got, test.want) {
+				t.Errorf("they are %v", got)
+			}
+		})
+	}
+	report := &backup.Report{Listed: six, Own: true, Snapshots: []backup.Snapshot{stored(six)}}
+	had := object("20260304T050000Z", func(o *controlplanev1.KOKEtcdSnapshot) { o.Status.Members = []string{"b"} })
+	silent := kept(map[string][]time.Time{"a": {six}, "c": {six}})
+	if got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{had}, report, silent, six); len(got.Delete) > 0 {
+		t.Error("what a silent member has is taken to be gone")
+	}
+	if got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{had}, report, kept(map[string][]time.Time{"a": {six}, "b": {six}, "c": {six}}), six); len(got.Delete) != 1 {
+		t.Error("what nobody has is taken to be there")
+	}
+	if got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{object("20260304T060000Z")}, report, silent, six); len(got.Update) != 1 || !slices.Equal(got.Update[0].Status.Members, []string{"a", "c"}) {
+		t.Errorf("it says %+v", got.Update)
+	}
+}
+
+// Whatever else there is to say, people read that their snapshots do not outlive the host nodes.
+func TestPeopleReadThatSnapshotsAreBesideTheData(t *testing.T) {
+	own := spec()
+	own.Store = controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{}}
+	for name, seen := range map[string]Seen{
+		"good": {Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six)}}}, "nothing is known": {}, "bad": {Problem: "there is no agent"},
+	} {
+		with, without := Verdict(own, seen, six), Verdict(spec(), seen, six)
+		if with.Message != without.Message+"\n"+besideData || with.Status != without.Status || with.Reason != without.Reason {
+			t.Errorf("%s: it says %q", name, with.Message)
+		}
 	}
 }

@@ -93,6 +93,9 @@ func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev
 	if restores(controlPlane, object) {
 		return fmt.Sprintf("spec.etcd.restore.snapshot of KOKControlPlane %s names it: remove spec.etcd.restore there once the restore is over", controlPlane.Name)
 	}
+	if copied(controlPlane) {
+		return "members copy it from each other's volumes, and delete it when spec.etcd.backup.keep has them do so: keep fewer there"
+	}
 	switch backup.WhyKept(report.Snapshots, slotOfObject(object)) {
 	case backup.KeptForeign:
 		return "the tenant's keys do not read it, and it may be another tenant's: delete it in the store yourself"
@@ -107,8 +110,17 @@ func restores(controlPlane *controlplanev1.KOKControlPlane, object *controlplane
 	return controlPlane.Spec.Etcd.Restore != nil && controlPlane.Spec.Etcd.Restore.Snapshot == object.Name
 }
 
+// copied reports whether members keep snapshots on volumes of their own. What one of them deletes it would have again from another one.
+func copied(controlPlane *controlplanev1.KOKControlPlane) bool {
+	spec := controlPlane.Spec.Etcd.Backup
+	return spec != nil && spec.Store.PerMember != nil
+}
+
 // unwantedSlots are the slots of snapshots that shall go with their objects.
 func unwantedSlots(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot) []time.Time {
+	if copied(controlPlane) {
+		return nil
+	}
 	var slots []time.Time
 	for i := range objects {
 		if o := &objects[i]; takesAlong(o) && !restores(controlPlane, o) && !o.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(o, controlplanev1.KOKEtcdSnapshotFinalizer) {

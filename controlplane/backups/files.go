@@ -66,7 +66,7 @@ func configFor(spec *controlplanev1.EtcdBackupSpec, of tenantFacts) backup.Confi
 // Store is where the snapshots of a Cluster are.
 func Store(spec controlplanev1.EtcdSnapshotStore, of client.ObjectKey) backup.Store {
 	if spec.S3 == nil {
-		return backup.Store{}
+		return backup.Store{PerMember: spec.PerMember != nil}
 	}
 	return backup.Store{S3: &backup.S3{
 		Endpoint: spec.S3.Endpoint, Bucket: spec.S3.Bucket, Region: spec.S3.Region,

@@ -46,9 +46,45 @@ func wantedSlots(objects []controlplanev1.KOKEtcdSnapshot, now time.Time) []time
 	return slots
 }
 
-// reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed. Of
-// a store with more snapshots than a report has, the oldest have no object.
-func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report, now time.Time) recordChanges {
+// keepers is who keeps which snapshots on volumes of members.
+type keepers struct {
+	// kept are the slots of verified snapshots of each member that answered, by its name.
+	kept map[string][]time.Time
+	// silent are members that did not answer: what they had is taken to be there.
+	silent []string
+}
+
+// keepersOf is who keeps which snapshots; nobody where members share a store.
+func keepersOf(members []Member, answer Answer) keepers {
+	k := keepers{kept: answer.Kept}
+	for _, m := range members {
+		if _, answered := answer.Kept[m.Name]; !answered && len(answer.Kept) > 0 {
+			k.silent = append(k.silent, m.Name)
+		}
+	}
+	return k
+}
+
+// of are the members that keep a snapshot, sorted. before are those that kept it before.
+func (k keepers) of(slot time.Time, before []string) []string {
+	var names []string
+	for name, slots := range k.kept {
+		if slices.ContainsFunc(slots, slot.Equal) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range before {
+		if slices.Contains(k.silent, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed, nor while a
+// member that kept the snapshot is silent. Of a store with more snapshots than a report has, the oldest have no object.
+func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report, by keepers, now time.Time) recordChanges {
 	var records recordChanges
 	if report == nil || report.Listed.IsZero() {
 		return records
@@ -74,6 +110,9 @@ func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 		switch {
 		case found != nil:
 			describe(object, found)
+			object.Status.Members = by.of(slot, object.Status.Members)
+		case len(by.of(slot, object.Status.Members)) > 0:
+			object.Status.Members = by.of(slot, object.Status.Members)
 		case object.Spec.Slot != "":
 			records.Delete = append(records.Delete, object)
 			continue

@@ -50,9 +50,20 @@ func NewestStatus(seen Seen, before *controlplanev1.NewestSnapshotStatus) *contr
 	return &controlplanev1.NewestSnapshotStatus{TakenAt: metav1.NewTime(newest.Taken.Truncate(time.Second)), StoredBytes: &stored}
 }
 
+// besideData says what a store on volumes of members does not help against.
+const besideData = "snapshots are on the host nodes of the data (spec.etcd.backup.store.perMember): whoever loses those loses both, and both are deleted with the control plane"
+
 // Verdict is the condition EtcdBackedUp. Its text changes with a snapshot, and not with its age.
 func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) metav1.Condition {
-	verdict := func(status metav1.ConditionStatus, reason string, lines ...string) metav1.Condition {
+	condition := verdict(spec, seen, now)
+	if spec.Store.PerMember != nil {
+		condition.Message += "\n" + besideData
+	}
+	return condition
+}
+
+func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) metav1.Condition {
+	says := func(status metav1.ConditionStatus, reason string, lines ...string) metav1.Condition {
 		return metav1.Condition{Type: controlplanev1.EtcdBackedUpCondition, Status: status, Reason: reason, Message: strings.Join(lines, "\n")}
 	}
 	var problems []string
@@ -68,19 +79,19 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	newest := Newest(seen.Report)
 	switch {
 	case seen.Report == nil && seen.Err == "" && len(problems) == 0:
-		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, "no member has told of its snapshots yet")
+		return says(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, "no member has told of its snapshots yet")
 	case seen.Report == nil && len(problems) == 0:
-		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err)
+		return says(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err)
 	case newest != nil && now.Sub(newest.Taken) <= maxAge(spec):
 		lines := append([]string{fmt.Sprintf("snapshot %s is verified", archive.SlotName(newest.Slot))}, problems...)
-		return verdict(metav1.ConditionTrue, controlplanev1.BackedUpReason, lines...)
+		return says(metav1.ConditionTrue, controlplanev1.BackedUpReason, lines...)
 	case seen.Err != "" && seen.Problem == "":
 		// Members may go on.
-		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err, newestLine(newest, spec))
+		return says(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err, newestLine(newest, spec))
 	case len(problems) > 0:
-		return verdict(metav1.ConditionFalse, controlplanev1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
+		return says(metav1.ConditionFalse, controlplanev1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
 	}
-	return verdict(metav1.ConditionFalse, controlplanev1.BackupTooOldReason, newestLine(newest, spec))
+	return says(metav1.ConditionFalse, controlplanev1.BackupTooOldReason, newestLine(newest, spec))
 }
 
 func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) string {

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -46,6 +48,7 @@ func TestOnlyThatThereAreBackupsAndTheirClaimAreInputs(t *testing.T) {
 		"another bucket":       {func(s *controlplanev1.EtcdSpec) { s.Backup.Store.S3.Bucket = "other" }, true},
 		"other credentials":    {func(s *controlplanev1.EtcdSpec) { s.Backup.Store.S3.CredentialsRef.Name = "other" }, true},
 		"another snapshot":     {func(s *controlplanev1.EtcdSpec) { s.Restore.Snapshot = "b" }, true},
+		"a volume each":        {func(s *controlplanev1.EtcdSpec) { s.Backup.Store = perMember("", "4Gi") }, false},
 		"a claim":              {func(s *controlplanev1.EtcdSpec) { s.Backup.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "a"} }, false},
 		"no backup any more":   {func(s *controlplanev1.EtcdSpec) { s.Backup = nil }, false},
 		"no snapshot any more": {func(s *controlplanev1.EtcdSpec) { s.Restore = nil }, false},
@@ -67,7 +70,7 @@ func TestAnotherClaimIsAnotherRendering(t *testing.T) {
 
 // Other components, and the etcd of events, have nothing of it, nor has a manager without the agent's image.
 func TestBackupsConcernTheDataEtcdAlone(t *testing.T) {
-	for _, variant := range []string{"backup-s3", "backup-claim-restore"} {
+	for _, variant := range []string{"backup-s3", "backup-claim-restore", "backup-per-member"} {
 		for _, component := range registry.Components {
 			with, without := variants[variant](), variants[variant]()
 			without.Spec.Etcd.Backup, without.Spec.Etcd.Restore = nil, nil
@@ -79,14 +82,18 @@ func TestBackupsConcernTheDataEtcdAlone(t *testing.T) {
 				t.Errorf("%s: it is %t that the hash of %s is the same", variant, same, component.Name)
 			}
 			with.EtcdAgentImage, without.EtcdAgentImage = "", ""
-			if !bytes.Equal(render(t, component, with), render(t, component, without)) {
+			same := bytes.Equal(render(t, component, with), render(t, component, without))
+			if variant == "backup-per-member" && concerned { // Volumes are there from the beginning: nobody can add them when there is an image.
+				same = bytes.Equal(podsOf(t, component, with), podsOf(t, component, without))
+			}
+			if !same {
 				t.Errorf("%s: without the image %s has something of backups", variant, component.Name)
 			}
 		}
 	}
 }
 
-func backupPod(t *testing.T, variant string, edit func(in *components.Input)) (corev1.PodSpec, *components.Input) {
+func backupPod(t *testing.T, variant string, edit func(in *components.Input)) corev1.PodSpec {
 	t.Helper()
 	in := variants[variant]()
 	if edit != nil {
@@ -96,7 +103,7 @@ func backupPod(t *testing.T, variant string, edit func(in *components.Input)) (c
 	if err != nil {
 		t.Fatal(err)
 	}
-	return podIn(t, rendered).Spec, in
+	return podIn(t, rendered).Spec
 }
 
 func mounts(container corev1.Container) map[string]string {
@@ -124,12 +131,15 @@ func TestWhatPrepareHasOfBackups(t *testing.T) {
 		"a claim and a snapshot": {"backup-claim-restore", nil, []string{"--seed-dir=/etc/kok-backup", "--member=$(POD_NAME)", "--copy-to=/opt/kok"}, map[string]string{
 			"/var/lib/etcd": "written", "/opt/kok": "written", "/etc/kok-backup": "read", "/var/lib/kok-snapshots": "read",
 		}},
+		"a volume each and a snapshot": {"backup-per-member", nil, []string{"--seed-dir=/etc/kok-backup", "--member=$(POD_NAME)", "--copy-to=/opt/kok"}, map[string]string{
+			"/var/lib/etcd": "written", "/opt/kok": "written", "/etc/kok-backup": "read", "/var/lib/kok-snapshots": "read",
+		}},
 		"a snapshot alone": {"backup-claim-restore", withoutBackup, []string{"--seed-dir=/etc/kok-backup", "--member=$(POD_NAME)", "--copy-to=/opt/kok"}, map[string]string{
 			"/var/lib/etcd": "written", "/opt/kok": "written", "/etc/kok-backup": "read",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod, _ := backupPod(t, test.variant, test.edit)
+			pod := backupPod(t, test.variant, test.edit)
 			prepare := pod.InitContainers[0]
 			if want := append([]string{"prepare", "--hold", "--data-dir=/var/lib/etcd/data"}, test.args...); !slices.Equal(prepare.Args, want) {
 				t.Errorf("its arguments are %q, want %q", prepare.Args, want)
@@ -147,9 +157,9 @@ func TestWhatPrepareHasOfBackups(t *testing.T) {
 
 // What is wrong with a store must not take members away, and the image of the trial is that of the member.
 func TestWhatTakesSnapshots(t *testing.T) {
-	for _, variant := range []string{"backup-s3", "backup-claim-restore"} {
+	for _, variant := range []string{"backup-s3", "backup-claim-restore", "backup-per-member"} {
 		t.Run(variant, func(t *testing.T) {
-			pod, in := backupPod(t, variant, nil)
+			pod := backupPod(t, variant, nil)
 			member, snapshots := pod.Containers[0], pod.Containers[1]
 			if snapshots.Name != backup.Container || snapshots.Image != member.Image {
 				t.Errorf("%s has image %s, and etcd %s", snapshots.Name, snapshots.Image, member.Image)
@@ -160,7 +170,7 @@ func TestWhatTakesSnapshots(t *testing.T) {
 			if got, want := snapshots.Resources.Limits.Memory(), member.Resources.Limits.Memory(); got.Cmp(*want) != 0 {
 				t.Errorf("it may have %s of memory, and etcd %s", got, want)
 			}
-			if withClaim := slices.Contains(snapshots.Args, "--store-dir="+backup.StoreDirectory); withClaim != (in.Spec.Etcd.Backup.Store.ClaimName != "") {
+			if withClaim := slices.Contains(snapshots.Args, "--store-dir="+backup.StoreDirectory); withClaim != (variant != "backup-s3") {
 				t.Errorf("its arguments are %q", snapshots.Args)
 			}
 			if mounts(snapshots)[etcd.CertsDirectory] != "read" || mounts(snapshots)["/opt/kok"] != "read" || mounts(snapshots)["/etc/kok-backup"] != "read" || mounts(snapshots)["/var/lib/etcd"] != "read" {
@@ -283,6 +293,96 @@ func TestFinding7BackupsOfOthersAreForgeries(t *testing.T) {
 				t.Errorf("it is said: %v", problems)
 			}
 		})
+	}
+}
+
+// Where snapshots are on a volume of each member, members have it from the beginning, and reach the agents of each other.
+func TestMembersWithVolumesOfTheirOwnReachEachOther(t *testing.T) {
+	for _, variant := range []string{"backup-s3", "backup-claim-restore", "backup-per-member"} {
+		own := variant == "backup-per-member"
+		in := variants[variant]()
+		rendered, err := etcd.Data.AsComponent().Rendered(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		backupPort, admits := etcd.Data.Ports(in).Backup, false
+		for _, object := range rendered {
+			switch o := object.(type) {
+			case *appsv1.StatefulSet:
+				volumes := etcd.SnapshotVolumes(o)
+				if (volumes != nil) != own || own && (*volumes.StorageClassName != "local" || volumes.Size.String() != "4Gi") || etcd.VolumeSize(o).String() != "8Gi" {
+					t.Errorf("%s: the StatefulSet has %+v", variant, volumes)
+				}
+			case *networkingv1.NetworkPolicy:
+				for _, rule := range o.Spec.Ingress {
+					for _, port := range rule.Ports {
+						admits = admits || port.Port.IntVal == backupPort && slices.ContainsFunc(rule.From, func(p networkingv1.NetworkPolicyPeer) bool {
+							return p.PodSelector != nil && p.PodSelector.MatchLabels[names.ComponentLabel] == names.EtcdData
+						})
+					}
+				}
+			}
+		}
+		pod := podIn(t, rendered).Spec
+		if named := slices.Contains(pod.Containers[1].Args, "--peer-name=blue-etcd-data"); named != own {
+			t.Errorf("%s: the agent has %q", variant, pod.Containers[1].Args)
+		}
+		if in.Spec.Hosting.OnPodNetwork() && admits != own {
+			t.Errorf("%s: it is %t that members may ask agents", variant, admits)
+		}
+	}
+}
+
+// Nobody can take volumes out of a StatefulSet, or add some to it.
+func TestVolumesForSnapshotsStayAsTheyWereMade(t *testing.T) {
+	made := perMember("local", "4Gi").PerMember
+	stores := map[string]controlplanev1.EtcdSnapshotStore{"a bucket": backupToS3().Store, "a claim": {ClaimName: "snapshots"}, "a volume each": perMember("other", "8Gi")}
+	for name, store := range stores {
+		for _, former := range []*controlplanev1.PerMemberStoreSpec{nil, made} {
+			in := variants["backup-s3"]()
+			spec := backupToS3()
+			spec.Store = store
+			in.Spec.Etcd.Backup = spec
+			in.Spec = components.Reduce(in.Spec)
+			rendered, err := etcd.Data.AsComponent().Rendered(etcd.Data.WithSnapshotVolumes(in, former))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range rendered {
+				if set, ok := object.(*appsv1.StatefulSet); ok && !reflect.DeepEqual(etcd.SnapshotVolumes(set), former) {
+					t.Errorf("%s, made with %v: it has %v", name, former, etcd.SnapshotVolumes(set))
+				}
+			}
+			mounted := mounts(podIn(t, rendered).Spec.Containers[1])["/var/lib/kok-snapshots"] != ""
+			if want := store.ClaimName != "" || store.PerMember != nil && former != nil; mounted != want {
+				t.Errorf("%s, made with %v: it is %t that the store is mounted", name, former, mounted)
+			}
+		}
+	}
+	if in := variants["default"](); etcd.Events.WithSnapshotVolumes(in, made) != in || etcd.Data.WithSnapshotVolumes(in, nil) != in {
+		t.Error("the input of others is another one")
+	}
+}
+
+// A stored rendering must not claim the snapshots of another tenant's member.
+func TestAStoredRenderingClaimsNoSnapshotsOfOthers(t *testing.T) {
+	in := variants["backup-claim-restore"]()
+	component := etcd.Data.AsComponent()
+	rendered, err := component.Rendered(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	volume(&podIn(t, rendered).Spec, "kok-snapshots").PersistentVolumeClaim.ClaimName = "kok-own-snapshots-green-etcd-data-0"
+	stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Containers: component.Patches.Containers}
+	if problems := stored.Judge(rendered); len(problems) == 0 {
+		t.Error("it may")
+	}
+	in = variants["backup-per-member"]()
+	if rendered, err = component.Rendered(in); err != nil {
+		t.Fatal(err)
+	}
+	if problems := stored.Judge(rendered); len(problems) > 0 {
+		t.Errorf("what is rendered is refused: %v", problems)
 	}
 }
 

@@ -64,6 +64,9 @@ type Input struct {
 	FrontProxyCAs      KeyFiles `json:"frontProxyCAs,omitzero"`
 	EtcdCAs            KeyFiles `json:"etcdCAs,omitzero"`
 	EtcdEventsCAs      KeyFiles `json:"etcdEventsCAs,omitzero"`
+	// SnapshotVolumes are the volumes for snapshots that the members of the data etcd have from before, when Spec asks for none any more:
+	// nobody can take them out of a StatefulSet.
+	SnapshotVolumes *controlplanev1.PerMemberStoreSpec `json:"snapshotVolumes,omitempty"`
 	// User is the UID of the pods. 0 means the UID that all older tenants share. It is no input: the UID of a running tenant
 	// never changes, because it owns the files of the members of etcd.
 	User int64 `json:"-"`
@@ -137,12 +140,16 @@ func reduceKonnectivity(spec controlplanev1.KonnectivitySpec) controlplanev1.Kon
 	return controlplanev1.KonnectivitySpec{Mode: spec.Mode, ServerImage: spec.ServerImage}
 }
 
-// reduceBackup keeps what the pods of members depend on: whether backups are switched on, and which claim the pods mount.
+// reduceBackup keeps what the pods of members depend on: whether backups are switched on, and which volume the pods mount.
 func reduceBackup(spec *controlplanev1.EtcdBackupSpec) *controlplanev1.EtcdBackupSpec {
 	if spec == nil {
 		return nil
 	}
-	return &controlplanev1.EtcdBackupSpec{Store: controlplanev1.EtcdSnapshotStore{ClaimName: spec.Store.ClaimName}}
+	store := controlplanev1.EtcdSnapshotStore{ClaimName: spec.Store.ClaimName, PerMember: spec.Store.PerMember.DeepCopy()}
+	if own := store.PerMember; own != nil && ptr.Deref(own.StorageClassName, "") == "" {
+		own.StorageClassName = nil
+	}
+	return &controlplanev1.EtcdBackupSpec{Store: store}
 }
 
 // Hash identifies the inputs, safe for names and label values.

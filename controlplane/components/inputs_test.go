@@ -98,6 +98,7 @@ var changes = slices.Concat([]change{
 	{"etcd.backup.store.claimName", backedUp(func(s *controlplanev1.EtcdBackupSpec) {
 		s.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}
 	}), dataOnly},
+	{"etcd.backup.store.perMember", backedUp(func(s *controlplanev1.EtcdBackupSpec) { s.Store = perMember("local", "4Gi") }), dataOnly},
 	{"etcd.restore", spec(func(s *controlplanev1.KOKControlPlaneSpec) {
 		s.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}
 		*s = components.Reduce(*s)

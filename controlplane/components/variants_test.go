@@ -70,6 +70,19 @@ var variants = map[string]func() *components.Input{
 		spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "blue-20300102t030000z"}
 		return exposed(spec, components.Exposure{Address: "10.250.0.17", Port: 6443})
 	},
+	"backup-per-member": func() *components.Input {
+		spec := onPodNetwork(controlplanev1.ExposureNone)
+		spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
+		spec.Etcd.Backup = backupToS3()
+		spec.Etcd.Backup.Store = perMember("local", "4Gi")
+		spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "blue-20300102t030000z"}
+		return exposed(spec, components.Exposure{Address: "10.250.0.17", Port: 6443})
+	},
+}
+
+// perMember is a store on volumes of members.
+func perMember(class, size string) controlplanev1.EtcdSnapshotStore {
+	return controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{StorageClassName: &class, Size: ptr.To(resource.MustParse(size))}}
 }
 
 // backupToS3 has every field of a backup into a bucket.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,10 +96,19 @@ func (m *Members) heldWhileLosing(ctx context.Context, cluster etcdcomponent.Clu
 // Nobody can change a StatefulSet's size, so the claims of new members begin with it. It notes what the host cluster refuses.
 func (m *Members) resizeVolumes(ctx context.Context, cluster etcdcomponent.Cluster, objects []client.Object) error {
 	present, wanted := volumeSize(objects), etcdclusters.Spec(m.ControlPlane, cluster.Component).Storage.Size
+	err := m.resize(ctx, cluster, volumes.Data, "spec.etcd."+cluster.Field+".storage.size", present, wanted)
+	if own, spec := snapshotVolumes(objects), m.ControlPlane.Spec.Etcd.Backup; err == nil && own != nil && spec != nil && spec.Store.PerMember != nil {
+		err = m.resize(ctx, cluster, volumes.Snapshots, "spec.etcd.backup.store.perMember.size", own.Size, spec.Store.PerMember.Size)
+	}
+	return err
+}
+
+// resize makes the volume claims of one kind ask for a size, if the StatefulSet has another one.
+func (m *Members) resize(ctx context.Context, cluster etcdcomponent.Cluster, kind volumes.Kind, field string, present, wanted *resource.Quantity) error {
 	if present == nil || wanted == nil || present.Cmp(*wanted) == 0 {
 		return nil
 	}
-	problems, err := volumes.Resize(ctx, m.Host, m.Cluster, cluster.Component, "spec.etcd."+cluster.Field+".storage.size", *wanted)
+	problems, err := volumes.Resize(ctx, m.Host, m.Cluster, cluster.Component, kind, field, *wanted)
 	for _, problem := range problems {
 		m.Note(problem)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -78,12 +79,13 @@ func spareNone(objects []client.Object) {
 	}
 }
 
-// asBootstrapped is the input with as many members as the stored rendering of an etcd cluster has, and with volumes of its size:
-// another number and another size are no new rendering, and nobody can change the size in a StatefulSet.
+// asBootstrapped is the input with as many members as the stored rendering of an etcd cluster has, and with its volumes, of its size:
+// another number and another size are no new rendering, and nobody can change the volumes of a StatefulSet.
 func asBootstrapped(in *components.Input, cluster etcdcomponent.Cluster, stored []client.Object) *components.Input {
 	for _, object := range stored {
 		if workload, ok := object.(*appsv1.StatefulSet); ok {
 			in = cluster.WithReplicas(in, ptr.Deref(workload.Spec.Replicas, 1))
+			in = cluster.WithSnapshotVolumes(in, etcdcomponent.SnapshotVolumes(workload))
 		}
 	}
 	if size := volumeSize(stored); size != nil {
@@ -97,6 +99,16 @@ func volumeSize(objects []client.Object) *resource.Quantity {
 	for _, object := range objects {
 		if set, ok := object.(*appsv1.StatefulSet); ok {
 			return etcdcomponent.VolumeSize(set)
+		}
+	}
+	return nil
+}
+
+// snapshotVolumes are the volumes for snapshots of the StatefulSet among objects; nil if it has none.
+func snapshotVolumes(objects []client.Object) *controlplanev1.PerMemberStoreSpec {
+	for _, object := range objects {
+		if set, ok := object.(*appsv1.StatefulSet); ok {
+			return etcdcomponent.SnapshotVolumes(set)
 		}
 	}
 	return nil

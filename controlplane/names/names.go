@@ -118,6 +118,13 @@ func LoadBalancer(cluster string) string { return cluster + "-apiserver-lb" }
 // DataVolume is the name of the volume of a member of etcd in its pod, and begins the names of claims of such volumes.
 const DataVolume = "kok-data"
 
+// SnapshotsVolume is the name of the volume for snapshots that a member of etcd has of its own, and begins the names of claims of such
+// volumes.
+const SnapshotsVolume = "kok-own-snapshots"
+
+// HoldsSnapshots reports whether a PersistentVolumeClaim may have the snapshots that a member of etcd keeps, judged by its name.
+func HoldsSnapshots(claim string) bool { return strings.HasPrefix(claim, SnapshotsVolume+"-") }
+
 // HoldsData reports whether a PersistentVolumeClaim may have the data of a member of etcd, judged by its name.
 func HoldsData(claim string) bool { return strings.HasPrefix(claim, DataVolume+"-") }
 

@@ -190,7 +190,7 @@ const (
 
 // closedVolumes may be scratch of the pod, and are not for containers that a patch adds: data of a member, those that a
 // trial of a snapshot has, and the program that takes snapshots.
-var closedVolumes = []string{dataVolume, "kok-trial", "kok-program"}
+var closedVolumes = []string{dataVolume, names.SnapshotsVolume, "kok-trial", "kok-program"}
 
 // checkMounts keeps what the component's containers read where it is.
 func checkMounts(before, after corev1.PodSpec) []string {

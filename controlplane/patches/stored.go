@@ -59,7 +59,7 @@ func (s Stored) judge(object client.Object) []string {
 	switch o := object.(type) {
 	case *appsv1.StatefulSet:
 		problems = append(problems, s.judgeSelector("spec.selector", o.Spec.Selector)...)
-		return append(append(problems, judgeClaims(o.Spec.VolumeClaimTemplates)...), s.judgePods(&o.Spec.Template)...)
+		return append(append(problems, s.judgeClaims(o.Spec.VolumeClaimTemplates)...), s.judgePods(&o.Spec.Template)...)
 	case *appsv1.DaemonSet:
 		return append(append(problems, s.judgeSelector("spec.selector", o.Spec.Selector)...), s.judgePods(&o.Spec.Template)...)
 	case *appsv1.Deployment:
@@ -137,11 +137,11 @@ func (s Stored) judgeSelector(path string, selector *metav1.LabelSelector) []str
 }
 
 // judgeClaims wants claims of new volumes: another's data can be had by its name, or as a copy.
-func judgeClaims(claims []corev1.PersistentVolumeClaim) []string {
+func (s Stored) judgeClaims(claims []corev1.PersistentVolumeClaim) []string {
 	var problems []string
 	for _, claim := range claims {
 		at := fmt.Sprintf("spec.volumeClaimTemplates[%s]", claim.Name)
-		if claim.Name != dataVolume {
+		if claim.Name != dataVolume && (claim.Name != names.SnapshotsVolume || s.Component != names.EtcdData) {
 			problems = append(problems, at+" must be named "+dataVolume)
 		}
 		if from := claim.Spec; from.DataSource != nil || from.DataSourceRef != nil || from.VolumeName != "" || from.Selector != nil {
@@ -237,7 +237,8 @@ func (s Stored) judgeVolumes(pod corev1.PodSpec) []string {
 // of a member: spec cannot name that either.
 func (s Stored) hasSnapshots(volume corev1.Volume) bool {
 	claim := volume.PersistentVolumeClaim
-	return s.Component == names.EtcdData && volume.Name == snapshotsVolume && claim != nil && !names.HoldsData(claim.ClaimName)
+	return s.Component == names.EtcdData && volume.Name == snapshotsVolume && claim != nil &&
+		!names.HoldsData(claim.ClaimName) && !names.HoldsSnapshots(claim.ClaimName)
 }
 
 func isOwnVolume(volume corev1.Volume) bool { return strings.HasPrefix(volume.Name, "kok-") }

@@ -32,7 +32,7 @@ func (r *Restorer) judge(ctx context.Context, of *Facts, asks controlplanev1.Etc
 	if asks.Survivor != "" {
 		return judgeSurvivor(of.ControlPlane.Spec.Etcd.Data.Storage.Type, state, pods, told.Volumes), nil
 	}
-	return r.judgeSnapshot(ctx, of, asks.Snapshot, state.Next.Seed, told)
+	return r.judgeSnapshot(ctx, of, asks, state.Next.Seed, told)
 }
 
 // tooSmall says that the volume of a member has too little room for the data of a new cluster beside the former data. It says nothing if
@@ -96,8 +96,8 @@ func isNewer(version, than string) bool {
 
 // judgeSnapshot refuses a snapshot that is not there, not verified, of another tenant, of another key, of a newer etcd, or too large for
 // the volume of the seed, if its size is known. It also refuses one in a store that the seed cannot read now.
-func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, name, seed string, told backups.Answer) (string, error) {
-	key := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: name}
+func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, asks controlplanev1.EtcdRestoreSpec, seed string, told backups.Answer) (string, error) {
+	key := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: asks.Snapshot}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Management.Get(ctx, key, snapshot); {
 	case apierrors.IsNotFound(err):
@@ -108,10 +108,13 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, name, seed stri
 	if problem := unfit(of, snapshot); problem != "" {
 		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, %s", key.Name, problem), nil
 	}
+	if own := of.ControlPlane.Spec.Etcd.Backup; own != nil && own.Store.PerMember != nil && !slices.Contains(snapshot.Status.Members, seed) {
+		return keptByNobody(snapshot), nil
+	}
 	if problem := tooSmall(told.Volumes, seed, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
 		return problem, nil
 	}
-	origin, missing, err := r.origin(ctx, of.ControlPlane, name)
+	origin, missing, err := r.origin(ctx, of.ControlPlane, asks)
 	if err != nil || missing != "" {
 		return missing, err
 	}
@@ -120,6 +123,15 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, name, seed stri
 		missing = fmt.Sprintf("member %s, which would begin with the snapshot, cannot read spec.etcd.backup.store: %s", seed, backups.Text(&unread))
 	}
 	return missing, err
+}
+
+// keptByNobody says that no member can begin with a snapshot that is on volumes of members.
+func keptByNobody(snapshot *controlplanev1.KOKEtcdSnapshot) string {
+	if len(snapshot.Status.Members) == 0 {
+		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which no member has on its volume: name another", snapshot.Name)
+	}
+	return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which is on the volumes of %s alone, and none of these is a member that is not given up and whose host node is heard from: bring a host node back, or name another",
+		snapshot.Name, strings.Join(snapshot.Status.Members, ", "))
 }
 
 // unfit says why a snapshot cannot be restored in place; empty if it can. Nobody has verified a snapshot that names its own store for this

@@ -1,12 +1,18 @@
 package restore
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 )
@@ -42,5 +48,46 @@ func TestASurvivorHasTheLongestLogOfThoseThatAreLeft(t *testing.T) {
 				t.Errorf("it says %q", got)
 			}
 		})
+	}
+}
+
+// Where each member has snapshots of its own, one that has the snapshot begins with it.
+func TestTheSeedHasTheSnapshotOnItsVolume(t *testing.T) {
+	in := &components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}}
+	in.Spec.Etcd.Data.Replicas = ptr.To[int32](3)
+	member := func(i int) string { return fmt.Sprintf("blue-etcd-data-%d", i) }
+	for name, test := range map[string]struct {
+		keepers []string
+		heard   []int
+		givenUp []string
+		want    int
+	}{
+		"all have it":                {keepers: []string{member(0), member(1), member(2)}, heard: []int{0, 1, 2}, want: 0},
+		"the last one has it":        {keepers: []string{member(2)}, heard: []int{0, 1, 2}, want: 2},
+		"the first one is not heard": {keepers: []string{member(0), member(1)}, heard: []int{1, 2}, want: 1},
+		"the first one is given up":  {keepers: []string{member(0), member(2)}, heard: []int{0, 1, 2}, givenUp: []string{member(0)}, want: 2},
+		"who has it is not heard":    {keepers: []string{member(1)}, heard: []int{0, 2}, want: 0},
+		"nobody has it":              {heard: []int{0, 1, 2}, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := rebuild.State{Heard: map[string]string{}, GivenUp: test.givenUp}
+			for i := range 3 {
+				state.Next.Members = append(state.Next.Members, rebuild.Member{Name: member(i), Host: fmt.Sprint("host-", i)})
+			}
+			for _, i := range test.heard {
+				state.Heard[fmt.Sprint("host-", i)] = "uid"
+			}
+			if got := seedOf(in, state, func(name string) bool { return slices.Contains(test.keepers, name) }); got != member(test.want) {
+				t.Errorf("it is %s", got)
+			}
+		})
+	}
+	snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	if says := keptByNobody(snapshot); says != "snapshot names the KOKEtcdSnapshot one, which no member has on its volume: name another" {
+		t.Errorf("it says %q", says)
+	}
+	snapshot.Status.Members = []string{member(1), member(2)}
+	if says := keptByNobody(snapshot); !strings.Contains(says, "on the volumes of blue-etcd-data-1, blue-etcd-data-2 alone") {
+		t.Errorf("it says %q", says)
 	}
 }

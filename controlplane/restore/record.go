@@ -92,7 +92,8 @@ func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data co
 func (p *Progress) Asks(controlPlane *controlplanev1.KOKControlPlane) controlplanev1.EtcdRestoreSpec {
 	switch spec := controlPlane.Spec.Etcd.Restore; {
 	case p.automatic != nil:
-		return controlplanev1.EtcdRestoreSpec{Survivor: p.automatic.Survivor, Snapshot: p.automatic.Snapshot}
+		at, _ := time.Parse(time.RFC3339, p.request) // It is a stamp.
+		return controlplanev1.EtcdRestoreSpec{Survivor: p.automatic.Survivor, Snapshot: p.automatic.Snapshot, RequestedAt: metav1.NewTime(at)}
 	case spec != nil:
 		return *spec
 	}

@@ -79,7 +79,7 @@ func (r *Restorer) seedFiles(ctx context.Context, of *Facts, p *Progress) (files
 		seed.Restore = p.Record.Restore
 	}
 	if seed.Survivor = asks.Survivor != ""; !seed.Survivor {
-		origin, missing, err := r.origin(ctx, of.ControlPlane, asks.Snapshot)
+		origin, missing, err := r.origin(ctx, of.ControlPlane, asks)
 		if err != nil || missing != "" {
 			return nil, missing, err
 		}
@@ -109,9 +109,9 @@ func seedVersion(of *Facts) string {
 	return strings.SplitN(of.Input.EtcdImageTag, "-", 2)[0]
 }
 
-// origin finds the snapshot of that name.
-func (r *Restorer) origin(ctx context.Context, to *controlplanev1.KOKControlPlane, name string) (origin backups.Origin, missing string, err error) {
-	key := client.ObjectKey{Namespace: to.Namespace, Name: name}
+// origin finds the snapshot that a control plane begins with.
+func (r *Restorer) origin(ctx context.Context, to *controlplanev1.KOKControlPlane, asks controlplanev1.EtcdRestoreSpec) (origin backups.Origin, missing string, err error) {
+	key := client.ObjectKey{Namespace: to.Namespace, Name: asks.Snapshot}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Management.Get(ctx, key, snapshot); {
 	case apierrors.IsNotFound(err):
@@ -140,10 +140,26 @@ func (r *Restorer) origin(ctx context.Context, to *controlplanev1.KOKControlPlan
 	if !ok {
 		return origin, fmt.Sprintf("spec.etcd.restore.snapshot names the KOKEtcdSnapshot %s, of which no snapshot is in a store: wait until it has the condition Verified, or name another", key.Name), nil
 	}
+	if problem := ofOtherMembers(snapshot, origin.Store, to, asks); problem != "" {
+		return origin, problem, nil
+	}
 	if claim := origin.Store.ClaimName; claim != "" {
 		if own := to.Spec.Etcd.Backup; own == nil || own.Store.ClaimName != claim {
 			return origin, fmt.Sprintf("KOKEtcdSnapshot %s is in the volume of claim %s, which members mount only where spec.etcd.backup.store.claimName names it: set that", key.Name, claim), nil
 		}
 	}
 	return origin, "", nil
+}
+
+// ofOtherMembers says that a snapshot is on volumes that the members of a control plane do not have; empty if it is not.
+func ofOtherMembers(snapshot *controlplanev1.KOKEtcdSnapshot, store controlplanev1.EtcdSnapshotStore, to *controlplanev1.KOKControlPlane, asks controlplanev1.EtcdRestoreSpec) string {
+	const wayOut = "have the former control plane store snapshots in a bucket or in a claim (spec.etcd.backup.store), take one there by `kok etcd snapshot`, and name that one"
+	switch of := snapshot.Spec.ControlPlaneName; {
+	case store.PerMember == nil:
+	case of == "":
+		return fmt.Sprintf("KOKEtcdSnapshot %s is on the volumes of members, which their own control plane alone mounts: %s", snapshot.Name, wayOut)
+	case of != to.Name || asks.RequestedAt.IsZero(): // A new control plane has new volumes, whatever its name is.
+		return fmt.Sprintf("KOKEtcdSnapshot %s is on the volumes of the members of KOKControlPlane %s, which no new control plane mounts: %s", snapshot.Name, of, wayOut)
+	}
+	return ""
 }

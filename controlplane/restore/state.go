@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
@@ -86,7 +87,11 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 		state.Next.Members = append(state.Next.Members, m)
 	}
 	if state.Next.Seed == "" {
-		state.Next.Seed = seedOf(of.Input, state)
+		keepers, own, err := r.keepers(ctx, of, asks.Snapshot)
+		if err != nil {
+			return state, err
+		}
+		state.Next.Seed = seedOf(of.Input, state, func(member string) bool { return !own || slices.Contains(keepers, member) })
 	}
 	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(of.Input, state.Next.Seed), state.Request)
 	var told backups.Answer
@@ -103,15 +108,29 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 	return state, err
 }
 
-// seedOf chooses the member that begins with a snapshot: the first one whose host node is heard from, or else the first one.
-func seedOf(in *components.Input, state rebuild.State) string {
+// keepers are the members that have a snapshot on their volumes. own is false where members share a store.
+func (r *Restorer) keepers(ctx context.Context, of *Facts, name string) (keepers []string, own bool, err error) {
+	spec := of.ControlPlane.Spec.Etcd
+	if spec.Backup == nil || spec.Backup.Store.PerMember == nil {
+		return nil, false, nil
+	}
+	snapshot, key := &controlplanev1.KOKEtcdSnapshot{}, client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: name}
+	if err := r.Management.Get(ctx, key, snapshot); client.IgnoreNotFound(err) != nil {
+		return nil, true, fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
+	}
+	return snapshot.Status.Members, true, nil
+}
+
+// seedOf chooses the member that begins with a snapshot: the first one that can read it and whose host node is heard from, or else the first
+// one.
+func seedOf(in *components.Input, state rebuild.State, reads func(member string) bool) string {
 	wanted := etcdcomponent.Data.Wanted(in)
 	for _, name := range wanted {
 		i := slices.IndexFunc(state.Next.Members, func(m rebuild.Member) bool { return m.Name == name })
 		if i < 0 {
 			continue
 		}
-		if _, heard := state.Heard[state.Next.Members[i].Host]; heard && !slices.Contains(state.GivenUp, name) {
+		if _, heard := state.Heard[state.Next.Members[i].Host]; heard && reads(name) && !slices.Contains(state.GivenUp, name) {
 			return name
 		}
 	}

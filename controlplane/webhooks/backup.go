@@ -8,6 +8,8 @@ import (
 	"filippo.io/age"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
@@ -66,4 +68,35 @@ func problemOfRecipient(recipient string) string {
 		}
 	}
 	return "is no public key of age (age1...): age-keygen -y prints one"
+}
+
+// validateOwnVolumesChange refuses volumes for snapshots that members do not have from their beginning, and others than those. See
+// docs/decisions/etcd.md#volumes-for-snapshots-are-there-from-the-beginning.
+func validateOwnVolumesChange(before, after *controlplanev1.EtcdBackupSpec, path *field.Path) field.ErrorList {
+	own := func(spec *controlplanev1.EtcdBackupSpec) *controlplanev1.PerMemberStoreSpec {
+		if spec == nil {
+			return nil
+		}
+		return spec.Store.PerMember
+	}
+	was, is := own(before), own(after)
+	switch {
+	case is == nil:
+		return nil
+	case was == nil:
+		return field.ErrorList{field.Forbidden(path, "cannot be added to a control plane that exists: members get their volumes when their StatefulSet is made; "+
+			"store snapshots in a bucket or in a claim (s3, claimName), or create a new control plane with perMember")}
+	case ptr.Deref(was.StorageClassName, "") != ptr.Deref(is.StorageClassName, ""):
+		return field.ErrorList{field.Invalid(path.Child("storageClassName"), ptr.Deref(is.StorageClassName, ""),
+			fmt.Sprintf("is immutable: set it to %q again, or store snapshots in a bucket or in a claim (s3, claimName)", ptr.Deref(was.StorageClassName, "")))}
+	}
+	return nil
+}
+
+// warnOfBackup is what people read beside a spec that is taken.
+func warnOfBackup(spec controlplanev1.EtcdSpec, path *field.Path) admission.Warnings {
+	if spec.Backup == nil {
+		return nil
+	}
+	return snapshotstore.Warnings(spec.Backup.Store, path.Child("backup", "store"))
 }

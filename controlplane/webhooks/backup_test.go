@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
@@ -102,5 +104,47 @@ func TestPeopleAreWarnedOfABucketByHTTP(t *testing.T) {
 	before.Spec.Etcd.Backup = nil
 	if again, err := (&KOKControlPlane{Versions: table, Limits: DefaultLimits()}).ValidateUpdate(t.Context(), before, c); err != nil || !slices.Equal(again, warned) {
 		t.Errorf("of a change: %v, %v", again, err)
+	}
+}
+
+// Members get their volumes when their StatefulSet is made.
+func TestVolumesForSnapshotsAreThereFromTheBeginning(t *testing.T) {
+	own := func(class, size string) *controlplanev1.EtcdBackupSpec {
+		return &controlplanev1.EtcdBackupSpec{Store: controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{StorageClassName: &class, Size: ptr.To(resource.MustParse(size))}}}
+	}
+	unset := own("", "4Gi")
+	unset.Store.PerMember.StorageClassName = nil
+	claim := &controlplanev1.EtcdBackupSpec{Store: controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}}
+	for name, test := range map[string]struct {
+		before, after *controlplanev1.EtcdBackupSpec
+		refused       string
+	}{
+		"they stay":                         {own("a", "4Gi"), own("a", "4Gi"), ""},
+		"they grow":                         {own("a", "4Gi"), own("a", "8Gi"), ""},
+		"their size is taken back":          {own("a", "8Gi"), own("a", "4Gi"), ""}, // The controller says what the storage does not have.
+		"another class":                     {own("a", "4Gi"), own("b", "4Gi"), "perMember.storageClassName"},
+		"no class in place of an empty one": {own("", "4Gi"), unset, ""},
+		"a claim in their place":            {own("a", "4Gi"), claim, ""},
+		"no backups any more":               {own("a", "4Gi"), nil, ""},
+		"they come late":                    {claim, own("a", "4Gi"), "perMember"},
+		"they come with backups":            {nil, own("a", "4Gi"), "perMember"},
+		"there never are any":               {nil, claim, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := validateOwnVolumesChange(test.before, test.after, field.NewPath("perMember"))
+			if (len(errs) == 0) != (test.refused == "") || len(errs) > 0 && errs[0].Field != test.refused {
+				t.Errorf("it says %v", errs)
+			}
+		})
+	}
+}
+
+func TestMembersWithoutVolumesOfDataHaveNoneForSnapshots(t *testing.T) {
+	spec := controlplanev1.EtcdSpec{Backup: &controlplanev1.EtcdBackupSpec{Recipients: []string{}, Store: controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{Size: ptr.To(resource.MustParse("4Gi"))}}}}
+	for storage, want := range map[controlplanev1.EtcdStorageType]int{controlplanev1.EtcdStoragePersistentVolumeClaim: 0, controlplanev1.EtcdStorageEmptyDir: 1} {
+		spec.Data.Storage.Type = storage
+		if errs := validateEtcd(spec, field.NewPath("etcd")); len(errs) != want || want > 0 && errs[0].Field != "etcd.backup.store.perMember" {
+			t.Errorf("%s: it says %v", storage, errs)
+		}
 	}
 }

@@ -24,6 +24,10 @@ func validateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.ErrorLis
 	errs = append(errs, validateRestore(spec, path)...)
 	if spec.Backup != nil {
 		errs = append(errs, validateBackup(*spec.Backup, path.Child("backup"))...)
+		if spec.Backup.Store.PerMember != nil && spec.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir {
+			errs = append(errs, field.Invalid(path.Child("backup", "store", "perMember"), field.OmitValueType{},
+				"cannot be where the data of members go with their pods (data.storage.type is EmptyDir): the volume for snapshots would tie each member to its host node; set data.storage.type to PersistentVolumeClaim, or store snapshots in a bucket"))
+		}
 	}
 	return errs
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,11 @@ func backup() *controlplanev1.EtcdBackupSpec {
 	}
 }
 
+// perMember is a store on volumes of members.
+func perMember() controlplanev1.EtcdSnapshotStore {
+	return controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{StorageClassName: ptr.To("local"), Size: ptr.To(resource.MustParse("4Gi"))}}
+}
+
 func TestBackup(t *testing.T) {
 	namespace := newNamespace(t)
 	for _, tc := range []struct {
@@ -40,7 +46,14 @@ func TestBackup(t *testing.T) {
 			b.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}
 		}, nil},
 		{"both", func(b *controlplanev1.EtcdBackupSpec) { b.Store.ClaimName = "snapshots" }, []string{
-			`spec.etcd.backup.store: Invalid value: exactly one of s3 and claimName must be set: a bucket, or a volume that all host nodes can mount`}},
+			`spec.etcd.backup.store: Invalid value: exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member`}},
+		{"a volume each", func(b *controlplanev1.EtcdBackupSpec) { b.Store = perMember() }, nil},
+		{"a volume each and a bucket", func(b *controlplanev1.EtcdBackupSpec) { b.Store.PerMember = perMember().PerMember }, []string{
+			`spec.etcd.backup.store: Invalid value: exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member`}},
+		{"a volume each of no size", func(b *controlplanev1.EtcdBackupSpec) {
+			b.Store = perMember()
+			b.Store.PerMember.Size = ptr.To(resource.MustParse("0"))
+		}, []string{`spec.etcd.backup.store.perMember.size: Invalid value: "0": must be more than 0, such as 8Gi`}},
 		{"too often", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: time.Minute} }, []string{
 			`spec.etcd.backup.every: Invalid value: "1m0s": etcd.backup.every must be at least 5m: a member copies its whole database for each snapshot, and starts a second etcd to try it`}},
 		{"too seldom", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: 1000 * time.Hour} }, []string{
@@ -90,6 +103,41 @@ func TestDefaultsOfABackup(t *testing.T) {
 	g.Expect(got.Every.Duration).To(Equal(time.Hour))
 	g.Expect(got.MaxAge).To(BeNil())
 	g.Expect([]int32{*got.Keep.Last, *got.Keep.Daily, *got.Keep.Weekly}).To(Equal([]int32{24, 7, 4}))
+}
+
+// Members have volumes for snapshots from the beginning, or never.
+func TestVolumesForSnapshotsAreNotAdded(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	const refusal = `spec.etcd.backup.store.perMember: Forbidden: cannot be added to a control plane that exists: members get their volumes when their StatefulSet is made; ` +
+		`store snapshots in a bucket or in a claim (s3, claimName), or create a new control plane with perMember`
+	c := minimal(namespace)
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Backup = backup()
+	c.Spec.Etcd.Backup.Store = perMember()
+	expectRefusal(t, environment.Client.Update(t.Context(), c), refusal)
+
+	c = minimal(namespace)
+	c.Name = "own"
+	c.Spec.Etcd.Backup = backup()
+	c.Spec.Etcd.Backup.Store = perMember()
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Backup.Store.PerMember.Size = ptr.To(resource.MustParse("8Gi"))
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Backup.Store.PerMember.StorageClassName = ptr.To("other")
+	expectRefusal(t, environment.Client.Update(t.Context(), c),
+		`spec.etcd.backup.store.perMember.storageClassName: Invalid value: "other": is immutable: set it to "local" again, or store snapshots in a bucket or in a claim (s3, claimName)`)
+	c.Spec.Etcd.Backup.Store = backup().Store
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Backup.Store = perMember()
+	expectRefusal(t, environment.Client.Update(t.Context(), c), refusal)
+
+	c = minimal(namespace)
+	c.Name = "volatile"
+	c.Spec.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir
+	c.Spec.Etcd.Backup = backup()
+	c.Spec.Etcd.Backup.Store = perMember()
+	g.Expect(environment.Client.Create(t.Context(), c)).To(MatchError(ContainSubstring("data.storage.type is EmptyDir")))
 }
 
 // How a tenant is backed up may change at any time.
@@ -164,6 +212,8 @@ func TestKOKEtcdSnapshot(t *testing.T) {
 		{"of a control plane", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant"}, nil},
 		{"that was found", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Slot: "20300102T030000Z"}, nil},
 		{"of a store", controlplanev1.KOKEtcdSnapshotSpec{Source: source}, nil},
+		{"of volumes of members", controlplanev1.KOKEtcdSnapshotSpec{Source: &controlplanev1.EtcdSnapshotSource{Store: perMember(), Slot: "20300102T030000Z"}}, []string{
+			`spec.source: Invalid value: a snapshot on the volumes of members is reached by their own control plane alone: have that store snapshots in a bucket, or in a claim, take one, and name that one`}},
 		{"of both", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Source: source}, []string{
 			`spec: Invalid value: exactly one of controlPlaneName and source must be set: take a snapshot of a control plane, or name one in a store`}},
 		{"of a control plane, that goes with its object", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", DeletionPolicy: controlplanev1.SnapshotDelete}, nil},

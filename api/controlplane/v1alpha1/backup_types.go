@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -65,7 +66,7 @@ type EtcdSnapshotRetention struct {
 
 // EtcdSnapshotStore is where snapshots are: exactly one of its fields is set.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.claimName)",message="exactly one of s3 and claimName must be set: a bucket, or a volume that all host nodes can mount"
+// +kubebuilder:validation:XValidation:rule="(has(self.s3) ? 1 : 0) + (has(self.claimName) ? 1 : 0) + (has(self.perMember) ? 1 : 0) == 1",message="exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member"
 type EtcdSnapshotStore struct {
 	// s3 is a bucket of an S3 server, which members of etcd reach from their host nodes.
 	// +optional
@@ -77,6 +78,25 @@ type EtcdSnapshotStore struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ClaimName string `json:"claimName,omitempty"`
+
+	// perMember gives every member a volume of its own for snapshots, and every member keeps every snapshot. They are on the host
+	// nodes of the data, and are deleted with the control plane. It is set when the control plane is created, or not at all.
+	// +optional
+	PerMember *PerMemberStoreSpec `json:"perMember,omitempty"`
+}
+
+// PerMemberStoreSpec is the volume for snapshots that every member has.
+type PerMemberStoreSpec struct {
+	// storageClassName of the claims; unset or empty, the host cluster's default class. It never changes.
+	// +optional
+	// +kubebuilder:validation:MinLength=0
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+
+	// size of each member's volume. When it is larger, volumes grow while members go on, if their StorageClass allows volumes to
+	// grow; they never shrink.
+	// +required
+	Size *resource.Quantity `json:"size,omitempty"`
 }
 
 // S3StoreSpec is a bucket of an S3 server.

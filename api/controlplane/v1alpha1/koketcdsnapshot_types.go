@@ -51,6 +51,8 @@ const (
 const KOKEtcdSnapshotFinalizer = "controlplane.cluster.x-k8s.io/koketcdsnapshot"
 
 // EtcdSnapshotSource is a snapshot in a store.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.store.perMember)",message="a snapshot on the volumes of members is reached by their own control plane alone: have that store snapshots in a bucket, or in a claim, take one, and name that one"
 type EtcdSnapshotSource struct {
 	// store is where the snapshot is.
 	// +required
@@ -115,6 +117,14 @@ type KOKEtcdSnapshotStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	EncryptionKeyID string `json:"encryptionKeyID,omitempty"`
+
+	// members are those whose volumes have the snapshot, where the store is perMember.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Members []string `json:"members,omitempty"`
 
 	// takenAt is when the snapshot was taken.
 	// +optional

@@ -3,10 +3,12 @@ package etcd
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -18,6 +20,7 @@ const (
 	programVolume   = "kok-program"
 	trialVolume     = "kok-trial"
 	snapshotsVolume = "kok-snapshots"
+	ownVolume       = names.SnapshotsVolume
 )
 
 // programSize has room for the agent's program, several times.
@@ -33,12 +36,66 @@ func (c Cluster) restores(in *components.Input) bool {
 	return c.backup != nil && in.Spec.Etcd.Restore != nil && in.EtcdAgentImage != ""
 }
 
-// claimName is the claim of the volume with snapshots; empty where they are in a bucket.
+// claimName is the claim of the volume with snapshots that all members share; empty where they are elsewhere.
 func (c Cluster) claimName(in *components.Input) string {
 	if !c.backsUp(in) {
 		return ""
 	}
 	return in.Spec.Etcd.Backup.Store.ClaimName
+}
+
+// perMember reports whether each member keeps snapshots on a volume of its own.
+func (c Cluster) perMember(in *components.Input) bool {
+	return c.backsUp(in) && in.Spec.Etcd.Backup.Store.PerMember != nil
+}
+
+// ownVolumes are the volumes for snapshots that the StatefulSet has for each member; nil for none. Pods get them whether or not their
+// containers mount them.
+func (c Cluster) ownVolumes(in *components.Input) *controlplanev1.PerMemberStoreSpec {
+	switch {
+	case c.backup == nil:
+		return nil
+	case in.Spec.Etcd.Backup != nil && in.Spec.Etcd.Backup.Store.PerMember != nil:
+		return in.Spec.Etcd.Backup.Store.PerMember
+	}
+	return in.SnapshotVolumes
+}
+
+// storeVolume is the volume with snapshots that a member mounts; empty where they are in a bucket.
+func (c Cluster) storeVolume(in *components.Input) string {
+	switch {
+	case c.claimName(in) != "":
+		return snapshotsVolume
+	case c.perMember(in):
+		return ownVolume
+	}
+	return ""
+}
+
+// WithSnapshotVolumes is the input with the volumes for snapshots that the StatefulSet of the cluster was made with; nil for none. Nobody can
+// change them.
+func (c Cluster) WithSnapshotVolumes(in *components.Input, made *controlplanev1.PerMemberStoreSpec) *components.Input {
+	if c.backup == nil || made == nil && c.ownVolumes(in) == nil {
+		return in
+	}
+	other := *in
+	other.Spec = *in.Spec.DeepCopy()
+	if spec := other.Spec.Etcd.Backup; spec != nil && spec.Store.PerMember != nil {
+		other.SnapshotVolumes, spec.Store.PerMember = nil, made
+	} else {
+		other.SnapshotVolumes = made
+	}
+	return &other
+}
+
+// SnapshotVolumes are the volumes for snapshots that a StatefulSet has for each member; nil for none.
+func SnapshotVolumes(set *appsv1.StatefulSet) *controlplanev1.PerMemberStoreSpec {
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		if claim.Name == ownVolume {
+			return &controlplanev1.PerMemberStoreSpec{StorageClassName: claim.Spec.StorageClassName, Size: claim.Spec.Resources.Requests.Storage()}
+		}
+	}
+	return nil
 }
 
 // adaptBackup takes the container backup out, or has prepare leave the agent's program for it. It runs in etcd's image, for the
@@ -78,9 +135,12 @@ func (c Cluster) adaptBackup(pod *corev1.PodSpec, in *components.Input) {
 	// The address of a member is no input of a rendering, so its family is not known here. Without a host the agent listens at all addresses
 	// of both families.
 	snapshots.Args = append(snapshots.Args, fmt.Sprintf("--endpoint=https://127.0.0.1:%d", block.Client), fmt.Sprintf("--listen=:%d", block.Backup), "--client-name="+names.ManagerUser)
-	if c.claimName(in) != "" {
+	if volume := c.storeVolume(in); volume != "" {
 		snapshots.Args = append(snapshots.Args, "--store-dir="+backup.StoreDirectory)
-		snapshots.VolumeMounts = append(snapshots.VolumeMounts, corev1.VolumeMount{Name: snapshotsVolume, MountPath: backup.StoreDirectory})
+		snapshots.VolumeMounts = append(snapshots.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: backup.StoreDirectory})
+	}
+	if c.perMember(in) {
+		snapshots.Args = append(snapshots.Args, "--peer-name="+names.Object(in.Cluster.Name, c.Component))
 	}
 	quota := *c.Spec(in).QuotaBackendSize
 	snapshots.Args = append(snapshots.Args, fmt.Sprintf("--quota=%d", quota.Value()))
@@ -96,8 +156,8 @@ func (c Cluster) adaptRestore(prepare *corev1.Container, in *components.Input) {
 	}})
 	prepare.VolumeMounts[0].ReadOnly = false
 	prepare.VolumeMounts = append(prepare.VolumeMounts, corev1.VolumeMount{Name: backupVolume, MountPath: backup.ConfigDirectory, ReadOnly: true})
-	if c.claimName(in) != "" {
-		prepare.VolumeMounts = append(prepare.VolumeMounts, corev1.VolumeMount{Name: snapshotsVolume, MountPath: backup.StoreDirectory, ReadOnly: true})
+	if volume := c.storeVolume(in); volume != "" {
+		prepare.VolumeMounts = append(prepare.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: backup.StoreDirectory, ReadOnly: true})
 	}
 }
 

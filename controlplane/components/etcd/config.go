@@ -149,10 +149,12 @@ func (c Cluster) DefragmentsFrom(in *components.Input, volume *resource.Quantity
 
 // VolumeSize is the size of volumes in a StatefulSet; nil where it has none.
 func VolumeSize(set *appsv1.StatefulSet) *resource.Quantity {
-	if len(set.Spec.VolumeClaimTemplates) == 0 {
-		return nil
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		if claim.Name != ownVolume {
+			return claim.Spec.Resources.Requests.Storage()
+		}
 	}
-	return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage()
+	return nil
 }
 
 // peers is how etcd writes down members with their addresses.

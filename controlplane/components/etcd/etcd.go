@@ -147,7 +147,7 @@ func (c Cluster) clearUnused(in *components.Input) {
 		in.Spec.Etcd.Data = controlplanev1.EtcdClusterSpec{}
 	}
 	if c.backup == nil {
-		in.Spec.Etcd.Backup, in.Spec.Etcd.Restore = nil, nil
+		in.Spec.Etcd.Backup, in.Spec.Etcd.Restore, in.SnapshotVolumes = nil, nil, nil
 	}
 }
 
@@ -216,8 +216,11 @@ func (c Cluster) Ordinal(in *components.Input, pod string) int {
 	return int(ordinal)
 }
 
-// Claim is the name of a member's volume claim.
+// Claim is the name of the claim of a member's data, and SnapshotsClaim that of the volume for snapshots that it may have of its own.
 func Claim(member string) string { return dataVolume + "-" + member }
+
+// SnapshotsClaim is described at Claim.
+func SnapshotsClaim(member string) string { return ownVolume + "-" + member }
 
 // services gives every member an address that outlives its pod and needs no DNS. Members that are
 // not ready are reachable too: they become ready through each other.
@@ -259,7 +262,11 @@ func (c Cluster) objects(in *components.Input) ([]client.Object, error) {
 	workload.Spec.Selector = components.Selector(in, c.Component)
 	c.adaptPod(&workload.Spec.Template, in)
 	if spec.Storage.Type != controlplanev1.EtcdStorageEmptyDir {
-		workload.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{c.claim(in)}
+		storage := c.Spec(in).Storage
+		workload.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{c.claim(in, dataVolume, storage.StorageClassName, *storage.Size)}
+	}
+	if own := c.ownVolumes(in); own != nil {
+		workload.Spec.VolumeClaimTemplates = append(workload.Spec.VolumeClaimTemplates, c.claim(in, ownVolume, own.StorageClassName, *own.Size))
 	}
 	objects := append([]client.Object{workload}, c.DisruptionBudget(in, *spec.Replicas)...)
 	return append(objects, c.policy(in)...), nil
@@ -347,22 +354,24 @@ func (c Cluster) policy(in *components.Input) []client.Object {
 		components.Admit([]networkingv1.NetworkPolicyPeer{components.PodsOf(in, names.KubeAPIServer), components.Manager()}, block.Client),
 		components.Admit([]networkingv1.NetworkPolicyPeer{members}, block.Client, block.Peer),
 	}
-	if c.backsUp(in) {
+	switch {
+	case c.perMember(in):
+		rules = append(rules, components.Admit([]networkingv1.NetworkPolicyPeer{components.Manager(), members}, block.Backup))
+	case c.backsUp(in):
 		rules = append(rules, components.Admit([]networkingv1.NetworkPolicyPeer{components.Manager()}, block.Backup))
 	}
 	return components.NetworkPolicy(in, c.Component, rules...)
 }
 
-func (c Cluster) claim(in *components.Input) corev1.PersistentVolumeClaim {
-	storage := c.Spec(in).Storage
+func (c Cluster) claim(in *components.Input, name string, class *string, size resource.Quantity) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: dataVolume, Labels: names.ComponentLabels(in.Cluster, c.Component)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: names.ComponentLabels(in.Cluster, c.Component)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: storage.StorageClassName,
+			StorageClassName: class,
 			VolumeMode:       ptr.To(corev1.PersistentVolumeFilesystem),
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: *storage.Size},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size},
 			},
 		},
 	}

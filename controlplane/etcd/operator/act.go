@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
@@ -57,8 +58,21 @@ func (c *cluster) changeMembers(ctx context.Context, kind membership.Kind, membe
 	return c.changed(kind, member), nil
 }
 
-// deleteClaim deletes the volume of a removed member, unless it is another one by now.
+// deleteClaim deletes the volumes of a removed member, unless that of its data is another one by now. What has its snapshots goes first:
+// nothing looks for that alone.
 func (c *cluster) deleteClaim(ctx context.Context, member string, claim *metav1.PartialObjectMetadata) (string, error) {
+	_, snapshots, err := AllVolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component)
+	if err != nil {
+		return "", err
+	}
+	for i := range snapshots {
+		if snapshots[i].Name != etcdcomponent.SnapshotsClaim(member) {
+			continue
+		}
+		if err := c.deleteThis(ctx, &snapshots[i], "removed"); err != nil {
+			return "", err
+		}
+	}
 	if err := c.deleteThis(ctx, claim, "removed"); err != nil {
 		return "", err
 	}
@@ -94,7 +108,13 @@ func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, sta
 	case recovery.Remove:
 		err = c.operator.etcd.Change(ctx, membership.Remove, member.Name, health, c.members, c.tls)
 	case recovery.DeleteClaim:
-		err = c.deleteThis(ctx, found.claims[member.Name], "lost")
+		// Other members have its snapshots, and their volume may tie it to a host node that it cannot stay on.
+		if own := found.snapshots[member.Name]; own != nil {
+			err = c.deleteThis(ctx, own, "lost")
+		}
+		if err == nil {
+			err = c.deleteThis(ctx, found.claims[member.Name], "lost")
+		}
 	case recovery.DeletePod:
 		err = c.deleteThis(ctx, &found.pods[hostpods.Index(found.pods, member.Name)], "lost")
 	}

@@ -129,20 +129,35 @@ func memberOf(claim client.Object) string {
 	return strings.TrimPrefix(claim.GetName(), etcdcomponent.Claim(""))
 }
 
-// VolumeClaims are those of the members of an etcd cluster.
+// VolumeClaims are those of the data of the members of an etcd cluster.
 func VolumeClaims(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) ([]corev1.PersistentVolumeClaim, error) {
-	list := &corev1.PersistentVolumeClaimList{}
-	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.ComponentLabels(cluster, component))); err != nil {
-		return nil, fmt.Errorf("list the volume claims of %s: %w", component, err)
-	}
-	return list.Items, nil
+	data, _, err := AllVolumeClaims(ctx, reader, cluster, component)
+	return data, err
 }
 
+// AllVolumeClaims are the claims of the data of the members of an etcd cluster, and those of the volumes for snapshots that members have of
+// their own.
+func AllVolumeClaims(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) (data, snapshots []corev1.PersistentVolumeClaim, err error) {
+	list := &corev1.PersistentVolumeClaimList{}
+	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.ComponentLabels(cluster, component))); err != nil {
+		return nil, nil, fmt.Errorf("list the volume claims of %s: %w", component, err)
+	}
+	for _, claim := range list.Items {
+		if names.HoldsSnapshots(claim.Name) {
+			snapshots = append(snapshots, claim)
+		} else {
+			data = append(data, claim)
+		}
+	}
+	return data, snapshots, nil
+}
+
+// claimsOf are the claims of the data of members of both etcd clusters.
 func claimsOf(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
 	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
 		return nil, fmt.Errorf("list the volume claims of cluster %s: %w", cluster, err)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list.Items, func(claim metav1.PartialObjectMetadata) bool { return names.HoldsSnapshots(claim.Name) }), nil
 }

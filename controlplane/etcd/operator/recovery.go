@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -114,14 +116,15 @@ func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, fo
 // belongings are what the host cluster has of the members, by their names.
 type belongings struct {
 	// set is the StatefulSet of the cluster; nil while it has none.
-	set      *appsv1.StatefulSet
-	pods     []corev1.Pod
-	claims   map[string]*corev1.PersistentVolumeClaim
-	services map[string]*metav1.PartialObjectMetadata
+	set  *appsv1.StatefulSet
+	pods []corev1.Pod
+	// claims are those of the members' data, and snapshots those of the volumes for snapshots that members have of their own.
+	claims, snapshots map[string]*corev1.PersistentVolumeClaim
+	services          map[string]*metav1.PartialObjectMetadata
 }
 
 func (c *cluster) belongings(ctx context.Context) (*belongings, error) {
-	found := &belongings{claims: map[string]*corev1.PersistentVolumeClaim{}, services: map[string]*metav1.PartialObjectMetadata{}}
+	found := &belongings{claims: map[string]*corev1.PersistentVolumeClaim{}, snapshots: map[string]*corev1.PersistentVolumeClaim{}, services: map[string]*metav1.PartialObjectMetadata{}}
 	var err error
 	if found.set, err = c.statefulSet(ctx); client.IgnoreNotFound(err) != nil {
 		return nil, err
@@ -134,12 +137,15 @@ func (c *cluster) belongings(ctx context.Context) (*belongings, error) {
 	ours := []client.ListOption{
 		client.InNamespace(c.Input.Cluster.Namespace), client.MatchingLabels(names.ComponentLabels(c.Input.Cluster, c.Cluster.Component)),
 	}
-	claims, err := VolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component)
+	claims, snapshots, err := AllVolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component)
 	if err != nil {
 		return nil, err
 	}
 	for i := range claims {
 		found.claims[memberOf(&claims[i])] = &claims[i]
+	}
+	for i := range snapshots {
+		found.snapshots[strings.TrimPrefix(snapshots[i].Name, etcdcomponent.SnapshotsClaim(""))] = &snapshots[i]
 	}
 	services := &metav1.PartialObjectMetadataList{}
 	services.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
@@ -163,7 +169,7 @@ func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, fo
 	var tiedTo recovery.Host
 	if claim != nil {
 		var err error
-		if member.Claim, tiedTo, err = c.claim(ctx, claim, hosts); err != nil {
+		if member.Claim, tiedTo, err = c.volumesOf(ctx, claim, found.snapshots[member.Name], hosts); err != nil {
 			return err
 		}
 	}
@@ -181,6 +187,21 @@ func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, fo
 	var err error
 	member.Host, err = hosts.named(ctx, pod.Spec.NodeName)
 	return err
+}
+
+// volumesOf is the claim of a member's data, and the host node that its volumes are tied to. A pod does not start without its volume for
+// snapshots either, if it has one, so that the loss of that is the loss of the member's volumes.
+func (c *cluster) volumesOf(ctx context.Context, data, snapshots *corev1.PersistentVolumeClaim, hosts *hosts) (recovery.Claim, recovery.Host, error) {
+	is, tiedTo, err := c.claim(ctx, data, hosts)
+	if err != nil || snapshots == nil {
+		return is, tiedTo, err
+	}
+	own, ownTiedTo, err := c.claim(ctx, snapshots, hosts)
+	is.Lost = is.Lost || own.Lost
+	if own.Tied && !is.Tied {
+		is.Tied, tiedTo = true, ownTiedTo
+	}
+	return is, tiedTo, err
 }
 
 // claim is a volume claim, and the host node that its volume is tied to; none when several can use it, or when it has no

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
@@ -16,9 +17,17 @@ import (
 
 // Validate says what is wrong with a store. The path is that of the store.
 func Validate(store controlplanev1.EtcdSnapshotStore, path *field.Path) field.ErrorList {
+	set := 0
+	for _, is := range []bool{store.S3 != nil, store.ClaimName != "", store.PerMember != nil} {
+		if is {
+			set++
+		}
+	}
 	switch {
-	case (store.S3 == nil) == (store.ClaimName == ""):
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "exactly one of s3 and claimName must be set: a bucket, or a volume that all host nodes can mount")}
+	case set != 1:
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member")}
+	case store.PerMember != nil:
+		return validatePerMember(*store.PerMember, path.Child("perMember"))
 	case store.S3 == nil:
 		return validateClaim(store.ClaimName, path.Child("claimName"))
 	}
@@ -34,11 +43,29 @@ func Warnings(store controlplanev1.EtcdSnapshotStore, path *field.Path) []string
 		"and signed all the same. Write https://host:port, with the server's CA in caRef", path.Child("s3", "endpoint"))}
 }
 
+func validatePerMember(own controlplanev1.PerMemberStoreSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case own.Size == nil:
+		errs = append(errs, field.Required(path.Child("size"), "set the size of each member's volume for snapshots, such as 8Gi"))
+	case own.Size.Sign() <= 0:
+		errs = append(errs, field.Invalid(path.Child("size"), own.Size.String(), "must be more than 0, such as 8Gi"))
+	}
+	if class := ptr.Deref(own.StorageClassName, ""); class != "" {
+		errs = append(errs, validateName(class, path.Child("storageClassName"))...)
+	}
+	return errs
+}
+
 func validateClaim(name string, path *field.Path) field.ErrorList {
 	errs := validateName(name, path)
 	if names.HoldsData(name) {
 		errs = append(errs, field.Invalid(path, name,
 			fmt.Sprintf("claims whose names begin with %s- hold the data of members of etcd; use a claim of another name, with ReadWriteMany", names.DataVolume)))
+	}
+	if names.HoldsSnapshots(name) {
+		errs = append(errs, field.Invalid(path, name,
+			fmt.Sprintf("claims whose names begin with %s- hold the snapshots of members of etcd; use a claim of another name, with ReadWriteMany", names.SnapshotsVolume)))
 	}
 	return errs
 }

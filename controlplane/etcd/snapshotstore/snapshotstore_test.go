@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
@@ -12,6 +14,11 @@ import (
 func TestStoresAreJudged(t *testing.T) {
 	claim := func(name string) func(s *controlplanev1.EtcdSnapshotStore) {
 		return func(s *controlplanev1.EtcdSnapshotStore) { s.S3, s.ClaimName = nil, name }
+	}
+	own := func(size, class string) func(s *controlplanev1.EtcdSnapshotStore) {
+		return func(s *controlplanev1.EtcdSnapshotStore) {
+			s.S3, s.PerMember = nil, &controlplanev1.PerMemberStoreSpec{Size: ptr.To(resource.MustParse(size)), StorageClassName: &class}
+		}
 	}
 	s3 := func(edit func(s *controlplanev1.S3StoreSpec)) func(s *controlplanev1.EtcdSnapshotStore) {
 		return func(s *controlplanev1.EtcdSnapshotStore) { edit(s.S3) }
@@ -23,6 +30,13 @@ func TestStoresAreJudged(t *testing.T) {
 		"a bucket":                       {s3(func(*controlplanev1.S3StoreSpec) {}), ""},
 		"a bucket with all":              {s3(func(s *controlplanev1.S3StoreSpec) { s.Prefix, s.Region, s.CARef.Name = "team/blue", "eu", "s3-ca" }), ""},
 		"a claim":                        {claim("snapshots"), ""},
+		"a volume each":                  {own("4Gi", ""), ""},
+		"a volume each of a class":       {own("4Gi", "local-disks"), ""},
+		"a volume each of no size":       {func(s *controlplanev1.EtcdSnapshotStore) { own("4Gi", "")(s); s.PerMember.Size = nil }, "store.perMember.size"},
+		"a volume each without room":     {own("0", ""), "store.perMember.size"},
+		"a volume each of a wrong class": {own("4Gi", "A class"), "store.perMember.storageClassName"},
+		"a volume each and a claim":      {func(s *controlplanev1.EtcdSnapshotStore) { own("4Gi", "")(s); s.ClaimName = "snapshots" }, "store"},
+		"a claim of member's snapshots":  {claim("kok-own-snapshots-green-etcd-data-0"), "store.claimName"},
 		"both":                           {func(s *controlplanev1.EtcdSnapshotStore) { s.ClaimName = "snapshots" }, "store"},
 		"neither":                        {claim(""), "store"},
 		"a claim by no name":             {claim("Snapshots"), "store.claimName"},

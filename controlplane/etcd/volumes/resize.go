@@ -23,10 +23,19 @@ import (
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;patch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get
 
+// Kind is what volumes are for.
+type Kind string
+
+// Kinds of volumes.
+const (
+	Data      Kind = "data"
+	Snapshots Kind = "snapshots"
+)
+
 // Resize makes the volume claims of an etcd cluster ask for the size in a field of spec, as Decide says. problems tell people what hinders
 // that, including what the host cluster refuses.
-func Resize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKey, component, field string, wanted resource.Quantity) (problems []error, err error) {
-	plan, err := askForSize(ctx, host, tenant, component, field, wanted)
+func Resize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKey, component string, kind Kind, field string, wanted resource.Quantity) (problems []error, err error) {
+	plan, err := askForSize(ctx, host, tenant, component, kind, field, wanted)
 	if plan.Problem != "" {
 		problems = append(problems, errors.New(plan.Problem))
 	}
@@ -37,10 +46,13 @@ func Resize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKe
 }
 
 // askForSize returns the plan if it made one, even when it fails.
-func askForSize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKey, component, field string, wanted resource.Quantity) (Plan, error) {
-	found, err := operator.VolumeClaims(ctx, host.Live, tenant, component) // No cache holds them.
+func askForSize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKey, component string, kind Kind, field string, wanted resource.Quantity) (Plan, error) {
+	found, snapshots, err := operator.AllVolumeClaims(ctx, host.Live, tenant, component) // No cache holds them.
 	if err != nil {
 		return Plan{}, err
+	}
+	if kind == Snapshots {
+		found = snapshots
 	}
 	claims, err := claimsToResize(ctx, host.Live, found)
 	if err != nil {

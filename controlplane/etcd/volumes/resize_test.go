@@ -61,7 +61,7 @@ func TestAClaimIsResizedAndARefusalIsTold(t *testing.T) {
 					return c.Patch(ctx, object, patch, options...)
 				},
 			}).Build()
-			problems, err := Resize(t.Context(), &hostclusters.Host{Client: cluster, Live: cluster}, tenant, names.EtcdData, field, resource.MustParse("2Gi"))
+			problems, err := Resize(t.Context(), &hostclusters.Host{Client: cluster, Live: cluster}, tenant, names.EtcdData, Data, field, resource.MustParse("2Gi"))
 			if (err != nil) != test.fails {
 				t.Errorf("it fails with %v", err)
 			}
@@ -75,6 +75,43 @@ func TestAClaimIsResizedAndARefusalIsTold(t *testing.T) {
 				t.Errorf("the claim asks for %s", asks.String())
 			}
 		})
+	}
+}
+
+// The volumes for snapshots that members have grow apart from those of their data.
+func TestVolumesOfOneKindAreResized(t *testing.T) {
+	tenant := client.ObjectKey{Namespace: "team", Name: "blue"}
+	asked := func(size string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	}
+	for kind, want := range map[Kind]map[string]string{
+		Data:      {"kok-data-blue-etcd-data-0": "2Gi", "kok-own-snapshots-blue-etcd-data-0": "1Gi"},
+		Snapshots: {"kok-data-blue-etcd-data-0": "1Gi", "kok-own-snapshots-blue-etcd-data-0": "2Gi"},
+	} {
+		cluster := fake.NewClientBuilder().WithObjects(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, AllowVolumeExpansion: ptr.To(true)}).Build()
+		for name := range want {
+			claim := &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Labels: names.ComponentLabels(tenant, names.EtcdData)},
+				Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("disk"), Resources: corev1.VolumeResourceRequirements{Requests: asked("1Gi")}},
+				Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: asked("1Gi")},
+			}
+			if err := cluster.Create(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		problems, err := Resize(t.Context(), &hostclusters.Host{Client: cluster, Live: cluster}, tenant, names.EtcdData, kind, "size", resource.MustParse("2Gi"))
+		if err != nil || len(problems) > 0 {
+			t.Errorf("%s: it says %v: %v", kind, problems, err)
+		}
+		for name, size := range want {
+			claim := &corev1.PersistentVolumeClaim{}
+			if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, claim); err != nil {
+				t.Fatal(err)
+			}
+			if asks := claim.Spec.Resources.Requests.Storage(); asks.String() != size {
+				t.Errorf("%s: %s asks for %s", kind, name, asks)
+			}
+		}
 	}
 }
 

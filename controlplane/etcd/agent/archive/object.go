@@ -203,3 +203,30 @@ func (s *sink) Write(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Checked reads the object of a manifest, and ends with a refusal in place of io.EOF where it was not what the manifest says.
+func (m Manifest) Checked(object io.Reader) io.Reader {
+	return &checkedObject{from: io.LimitReader(object, m.Encrypted.Bytes+1), meter: newMeter(io.Discard), manifest: m}
+}
+
+type checkedObject struct {
+	from     io.Reader
+	meter    *meter
+	manifest Manifest
+}
+
+// Read implements io.Reader.
+func (c *checkedObject) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	_, _ = c.meter.Write(p[:n])
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	switch got := c.meter.sum(); {
+	case got.Bytes < c.manifest.Encrypted.Bytes:
+		return n, Refuse(Truncated, "%s has %d bytes, and its manifest says %d", c.manifest.Object, got.Bytes, c.manifest.Encrypted.Bytes)
+	case got != c.manifest.Encrypted:
+		return n, Refuse(Tampered, "%s is not what its manifest says", c.manifest.Object)
+	}
+	return n, io.EOF
+}

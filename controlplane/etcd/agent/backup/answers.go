@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The agent answers the manager alone: by HTTPS, to a client certificate of the CA of the data etcd whose common name is that
-// of the manager.
+// The agent answers by HTTPS, to a client certificate of the CA of the data etcd whose common name is that of the manager. Where snapshots are
+// on volumes of members, it answers reports and files to the other members, too.
 const (
 	// ReportPath answers GET with a Report.
 	ReportPath = "/v1/report"
@@ -16,6 +16,8 @@ const (
 	// DeletePath answers POST, which has a DeleteRequest, with 202: the agent deletes the snapshot of the slot, unless it has to be kept.
 	// When it is done the next Report does not have it.
 	DeletePath = "/v1/delete"
+	// ObjectsPath begins the paths that answer GET with a file of a snapshot, whose name is the rest.
+	ObjectsPath = "/v1/objects/"
 	// MaxAnswer bounds a Report in bytes, and MaxSnapshots the snapshots in it.
 	MaxAnswer    = 1 << 20
 	MaxSnapshots = 500
@@ -36,6 +38,8 @@ type Report struct {
 	// Member is who answers. OnDuty is true for the one that takes snapshots now.
 	Member string `json:"member"`
 	OnDuty bool   `json:"onDuty"`
+	// Own is true where the store is a volume of the member's own: each member lists another one.
+	Own bool `json:"own,omitempty"`
 	// Listed is when Snapshots were read from the store; zero before the first time. The newest is first.
 	Listed    time.Time  `json:"listed,omitzero"`
 	Snapshots []Snapshot `json:"snapshots,omitempty"`

@@ -23,7 +23,7 @@ const (
 const (
 	// ConfigDirectory has the files of the manager's Secret.
 	ConfigDirectory = "/etc/kok-backup"
-	// StoreDirectory is where the volume of a claim is mounted.
+	// StoreDirectory is where the volume with snapshots is mounted.
 	StoreDirectory = "/var/lib/kok-snapshots"
 	// ScratchDirectory has room for a trial.
 	ScratchDirectory = "/var/lib/kok-trial"
@@ -63,6 +63,8 @@ type Cluster struct {
 // Store is where snapshots are: a bucket, or, without S3, the folder StoreDirectory.
 type Store struct {
 	S3 *S3 `json:"s3,omitempty"`
+	// PerMember is true where the folder is on a volume of the member's own: members copy snapshots from each other.
+	PerMember bool `json:"perMember,omitempty"`
 }
 
 // S3 is a bucket of an S3 server. Its credentials and its CA are files.

@@ -101,7 +101,10 @@ func (f Folder) KeyID() string {
 
 // Store opens a store: a bucket, or the folder of a volume. Credentials are read where kubelet changes them.
 func (f Folder) Store(s backup.Store, volume string) (Store, error) {
-	if s.S3 == nil {
+	switch {
+	case s.PerMember:
+		return Place{Directory: volume, Field: store.FieldPerMember}.Open()
+	case s.S3 == nil:
 		return Place{Directory: volume, Field: store.FieldClaimName}.Open()
 	}
 	c := store.S3Config{Endpoint: s.S3.Endpoint, Bucket: s.S3.Bucket, Prefix: s.S3.Prefix, Region: s.S3.Region, Credentials: f.path}

@@ -37,6 +37,8 @@ type Options struct {
 	// Program restores in a child process.
 	Program snapshot.Program
 	Log     *slog.Logger
+	// AgentOf is the address of the agent of a member, for tests: host:port. Else it is the host of the member's client URL and the port of Listen.
+	AgentOf func(member string) string
 	// Now and Interval, the time between two rounds, are for tests.
 	Now      func() time.Time
 	Interval time.Duration
@@ -55,11 +57,16 @@ type agent struct {
 	listing    listing
 	// rewrites is what this agent did while it was alone. Only rounds use it.
 	rewrites space.Rewrites
+	// untilCopy is the number of rounds until the next look at what other members have, and failedCopies how many failed in a row. Only
+	// rounds use them.
+	untilCopy, failedCopies int
 
 	lock sync.Mutex
 	// heard is when the manager asked last, or the agent started.
 	heard time.Time
 	duty  bool
+	// own is true where the store is this member's own.
+	own bool
 	// leaderless is true while no member tells of a leader.
 	leaderless bool
 	asked      []time.Time
@@ -142,6 +149,7 @@ func (a *agent) round(ctx context.Context) {
 	}
 	defer s.store.Close()
 	a.forgetRefusals(s.keyID)
+	a.setOwn(s.config.Store.PerMember)
 	a.listing.begin(s.id)
 	peers, err := askPeers(ctx, a.Endpoint, a.Client)
 	if ctx.Err() != nil {
@@ -159,6 +167,7 @@ func (a *agent) round(ctx context.Context) {
 		return
 	}
 	a.succeeded(ofConfig)
+	a.copyMissing(ctx, s, peers)
 	a.step(ctx, s)
 }
 
@@ -190,7 +199,7 @@ func (a *agent) view(s session) view {
 	entries := a.listing.of(s.id)
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	v := view{now: a.Now(), every: s.config.Every, offset: offsetOf(s.config.Cluster, s.config.Every), member: a.Member, onDuty: a.duty, entries: entries, refused: map[string]bool{}, waits: map[string]time.Time{}}
+	v := view{now: a.Now(), every: s.config.Every, offset: offsetOf(s.config.Cluster, s.config.Every), member: a.Member, onDuty: a.duty, own: s.config.Store.PerMember, entries: entries, refused: map[string]bool{}, waits: map[string]time.Time{}}
 	for slot := range a.refusals {
 		v.refused[slot] = true
 	}
@@ -250,6 +259,12 @@ func (a *agent) setDuty(duty bool) {
 		a.Log.Info("duty has changed", "member", a.Member, "onDuty", duty)
 	}
 	a.duty = duty
+}
+
+func (a *agent) setOwn(own bool) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.own = own
 }
 
 func (a *agent) setLeaderless(leaderless bool) {

@@ -16,8 +16,8 @@ import (
 type Serving struct {
 	// Certificate and Key are files of the agent's own, and ClientCA has the CA of the manager's certificate.
 	Certificate, Key, ClientCA string
-	// ClientName is the common name of the manager's certificate.
-	ClientName string
+	// ClientName is the common name of the manager's certificate, and PeerName that by which other members dial; empty where they do not.
+	ClientName, PeerName string
 }
 
 // certificates are the files of Serving, as they are now.

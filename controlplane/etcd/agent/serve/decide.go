@@ -18,6 +18,8 @@ type view struct {
 	offset time.Duration
 	member string
 	onDuty bool
+	// own is true where the store is this member's own.
+	own bool
 	// entries are the snapshots of the store, the newest first.
 	entries []snapshot.Entry
 	// asked are slots that the manager asked this member for.
@@ -59,11 +61,11 @@ func next(v view) step {
 			return step{do: remove, slot: slot, entry: *e}
 		}
 	}
-	if !v.onDuty {
+	if !v.onDuty && !v.own {
 		return step{}
 	}
 	present := archive.SlotOf(v.now, v.every)
-	if v.entry(present) == nil && v.may(present) && (len(v.entries) == 0 || !v.now.Before(present.Add(v.offset))) {
+	if v.onDuty && v.entry(present) == nil && v.may(present) && (len(v.entries) == 0 || !v.now.Before(present.Add(v.offset))) {
 		return step{do: take, slot: present}
 	}
 	for _, e := range v.entries {

@@ -13,10 +13,13 @@
 // own, whoever is on duty. What failed is tried again, after 30 seconds at first and 5 minutes at the most; a snapshot that its
 // trial refused is not.
 //
+// Where each member has a volume of its own for snapshots, each copies what the others verified and its volume lacks, about once a minute, and
+// deletes by itself what expired. See docs/decisions/etcd.md#every-member-keeps-every-snapshot.
+//
 // # What it promises
 //
 //   - Whatever fails, the program goes on, and the report says what and which field is wrong.
-//   - Only the manager is answered: by TLS, to a certificate of the given CA and common name. Certificates are files, and are
-//     read again when they change.
+//   - Only the manager is answered, and the other members where they copy: by TLS, to a certificate of the given CA and common name.
+//     Certificates are files, and are read again when they change.
 //   - An answer never waits for the store: it has what was listed last.
 package serve

@@ -18,7 +18,7 @@ import (
 
 // peer is a member of etcd as it answers.
 type peer struct {
-	name                   string
+	name, clientURL        string
 	voter, healthy, leader bool
 }
 
@@ -104,6 +104,7 @@ func askPeer(ctx context.Context, client *clientv3.Client, m *etcdserverpb.Membe
 	if len(m.ClientURLs) == 0 {
 		return p // It never started.
 	}
+	p.clientURL = m.ClientURLs[0]
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	status, err := client.Status(ctx, m.ClientURLs[0])

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -53,7 +54,8 @@ func etcdProgram() string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS")
 // member is one of etcd, and its agent.
 type member struct {
 	name, endpoint, agent string
-	dataDir               string
+	address               *net.TCPAddr
+	dataDir, storeDir     string
 	command               *exec.Cmd
 	ended                 chan struct{}
 	said                  *output.Buffer
@@ -95,6 +97,13 @@ func newWorld(t *testing.T, size int, config backup.Config, flags ...string) *wo
 	w.write(backup.SecretAccessKeyFile, s3server.SecretKey)
 	w.configure(config)
 	w.startEtcd(size, flags)
+	for _, m := range w.members {
+		m.address, m.storeDir = loopback.Free(w), w.storeDir
+		if config.Store.PerMember {
+			m.storeDir = w.TempDir()
+		}
+		m.agent = "https://" + m.address.String()
+	}
 	for _, m := range w.members {
 		w.startAgent(m)
 	}
@@ -165,15 +174,16 @@ func (w *world) startEtcd(size int, flags []string) {
 
 func (w *world) startAgent(m *member) {
 	w.Helper()
-	address := loopback.Free(w)
-	m.agent = "https://" + address.String()
 	o := Options{
-		ConfigDir: w.config, Member: m.name, Endpoint: m.endpoint, Listen: address.String(), Scratch: w.TempDir(), StoreDir: w.storeDir, DataDir: m.dataDir, Etcd: etcdProgram(),
+		ConfigDir: w.config, Member: m.name, Endpoint: m.endpoint, Listen: m.address.String(), Scratch: w.TempDir(), StoreDir: m.storeDir, DataDir: m.dataDir, Etcd: etcdProgram(),
 		Program: func(ctx context.Context) *exec.Cmd { return reexec.Command(ctx, roleRestores) }, Log: slog.New(slog.NewTextHandler(m.said, nil)),
-		Now: w.now, Interval: 100 * time.Millisecond, Serving: Serving{ClientCA: w.ca.file, ClientName: manager}, Client: snapshot.TLSFiles{CA: w.ca.file},
+		Now: w.now, Interval: 100 * time.Millisecond, Serving: Serving{ClientCA: w.ca.file, ClientName: manager, PeerName: peers}, Client: snapshot.TLSFiles{CA: w.ca.file},
+		AgentOf: func(name string) string {
+			return w.members[slices.IndexFunc(w.members, func(m *member) bool { return m.name == name })].address.String()
+		},
 	}
-	o.Client.Certificate, o.Client.Key = w.ca.files("agent")
-	o.Serving.Certificate, o.Serving.Key = w.ca.files("server", address.IP)
+	o.Client.Certificate, o.Client.Key = w.ca.files(peers)
+	o.Serving.Certificate, o.Serving.Key = w.ca.files(m.name, m.address.IP)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, o) }()
@@ -331,6 +341,92 @@ func TestOneOfThreeMembersTakesASlot(t *testing.T) {
 	if keys := objects(t, server, "keys-0123456789abcdef.age"); len(keys) != 1 {
 		t.Errorf("keys are %v", keys)
 	}
+}
+
+// Each member has a volume of its own, one takes the snapshot of a slot, and in the end all have it.
+func TestEveryMemberKeepsEverySnapshot(t *testing.T) {
+	w := newWorld(t, 3, backup.Config{Store: backup.Store{PerMember: true}, KeysID: "0123456789abcdef", Keep: backup.Keep{Last: 2}})
+	duty := w.expected(w.members)
+	first := w.until("the first slot", duty, func(r backup.Report) bool { return r.OnDuty && r.Own && hasVerified(1)(r) }).Snapshots[0]
+	var others []*member
+	for _, m := range w.members {
+		if m == duty {
+			continue
+		}
+		others = append(others, m)
+		w.until("the copy", m, func(r backup.Report) bool { return hasVerified(1)(r) && r.Snapshots[0] == first })
+		if strings.Contains(m.said.String(), "a snapshot is stored") {
+			t.Errorf("%s took one, too:\n%s", m.name, m.said)
+		}
+		if files, err := filepath.Glob(filepath.Join(m.storeDir, "*")); err != nil || len(files) != 4 {
+			t.Errorf("%s has %v: %v", m.name, files, err)
+		}
+	}
+
+	// One that is replaced begins with a blank volume, and gets them again.
+	files, err := filepath.Glob(filepath.Join(others[0].storeDir, "*"))
+	must(t, err)
+	for _, file := range files {
+		must(t, os.Remove(file))
+	}
+	w.until("the copy for a blank volume", others[0], func(r backup.Report) bool {
+		again, err := filepath.Glob(filepath.Join(others[0].storeDir, "*.verified.json"))
+		return err == nil && len(again) == 1 && hasVerified(1)(r)
+	})
+
+	// What the manager asks one member for comes to all.
+	asked := archive.SlotOf(w.now(), time.Hour).Add(17*time.Minute + 5*time.Second)
+	body, err := json.Marshal(backup.TakeRequest{Slot: asked})
+	must(t, err)
+	if code, text, err := ask(t, w.ca.client(manager), http.MethodPost, others[1].agent+backup.TakePath, string(body)); err != nil || code != http.StatusAccepted {
+		t.Fatalf("it says %d %s: %v", code, text, err)
+	}
+	for _, m := range w.members {
+		w.until("what was asked for", m, func(r backup.Report) bool {
+			return hasVerified(2)(r) && r.Snapshots[0].Slot.Equal(asked) && r.Snapshots[0].Member == others[1].name
+		})
+	}
+
+	// The member on duty is lost, the next slot is another one's, and old ones go from every volume.
+	duty.stop()
+	w.ahead.Add(int64(time.Hour))
+	for _, m := range others {
+		w.until("the second slot", m, func(r backup.Report) bool {
+			return len(r.Snapshots) == 2 && r.Snapshots[0].Slot.Equal(first.Slot.Add(time.Hour)) && r.Snapshots[1].Slot.Equal(asked) && !r.Snapshots[0].Verified.IsZero()
+		})
+	}
+	taken := strings.Count(others[0].said.String(), "a snapshot is stored") + strings.Count(others[1].said.String(), "a snapshot is stored")
+	if taken != 2 {
+		t.Errorf("they took %d", taken)
+	}
+}
+
+// What others would copy is judged by what this tenant signed: a member whose volume somebody changed gives nobody anything.
+func TestNobodyCopiesWhatTheTenantDidNotWrite(t *testing.T) {
+	w := newWorld(t, 3, backup.Config{Store: backup.Store{PerMember: true}})
+	duty := w.expected(w.members)
+	first := w.until("the first slot", duty, hasVerified(1)).Snapshots[0]
+	other := w.members[slices.IndexFunc(w.members, func(m *member) bool { return m != duty })]
+	w.until("the copy", other, hasVerified(1))
+	// Both lose it but for its object, which is changed on one.
+	objects, err := filepath.Glob(filepath.Join(duty.storeDir, "*.zst.age"))
+	must(t, err)
+	for _, m := range w.members {
+		if m != duty {
+			files, err := filepath.Glob(filepath.Join(m.storeDir, "*"))
+			must(t, err)
+			for _, file := range files {
+				must(t, os.Remove(file))
+			}
+		}
+	}
+	content, err := os.ReadFile(objects[0])
+	must(t, err)
+	content[len(content)/2] ^= 1
+	must(t, os.WriteFile(objects[0], content, 0o600))
+	w.until("what is said of it", other, func(r backup.Report) bool {
+		return r.Problem != nil && strings.Contains(r.Problem.Message, archive.SlotName(first.Slot)) && strings.Contains(r.Problem.Message, "is not what its manifest says") && len(r.Snapshots) == 0
+	})
 }
 
 func TestWhatIsWrongIsToldByItsField(t *testing.T) {

@@ -23,10 +23,11 @@ const (
 	ofWork    kind = "snapshot"
 	ofPruning kind = "retention"
 	ofListing kind = "listing"
+	ofCopies  kind = "copies"
 )
 
 // order is which problem is told first.
-var order = []kind{ofConfig, ofWork, ofPruning, ofListing}
+var order = []kind{ofConfig, ofWork, ofPruning, ofListing, ofCopies}
 
 // fieldRecipients is that of the recipients.
 const fieldRecipients = "recipients"
@@ -94,7 +95,7 @@ func (a *agent) report() backup.Report {
 	entries, at := a.listing.last()
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries), Unread: a.problems[ofListing], Volume: a.volume}
+	r := backup.Report{Member: a.Member, OnDuty: a.duty, Own: a.own, Working: a.working, Listed: at, Problem: a.problem(entries), Unread: a.problems[ofListing], Volume: a.volume}
 	for i, e := range entries {
 		if i == backup.MaxSnapshots {
 			r.More = len(entries) - i

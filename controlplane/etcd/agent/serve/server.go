@@ -35,7 +35,7 @@ func (a *agent) listen(ctx context.Context, l net.Listener) error {
 	c := &certificates{files: a.Serving, log: a.Log}
 	secured := tls.NewListener(netutil.LimitListener(l, maxConnections), &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: c.forClient})
 	server := &http.Server{
-		Handler: a.onlyManager(a.handler()), ReadHeaderTimeout: headerTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
+		Handler: a.known(), ReadHeaderTimeout: headerTimeout, ReadTimeout: answerTimeout, WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
@@ -53,16 +53,33 @@ func (a *agent) listen(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// onlyManager refuses all whose certificate is not the manager's.
-func (a *agent) onlyManager(next http.Handler) http.Handler {
+// known answers the manager, and other members where snapshots are on volumes of members. It refuses all whose certificate is of another
+// name.
+func (a *agent) known() http.Handler {
+	manager, peers := a.handler(), a.peerHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || r.TLS.VerifiedChains[0][0].Subject.CommonName != a.Serving.ClientName {
-			http.Error(w, "only the manager is answered", http.StatusForbidden)
+		name := ""
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			name = r.TLS.VerifiedChains[0][0].Subject.CommonName
+		}
+		if name != "" && name == a.Serving.ClientName {
+			a.heardOf()
+			manager.ServeHTTP(w, r)
 			return
 		}
-		a.heardOf()
-		next.ServeHTTP(w, r)
+		if name != "" && name == a.Serving.PeerName {
+			peers.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "only the manager is answered", http.StatusForbidden)
 	})
+}
+
+func (a *agent) peerHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+backup.ReportPath, a.answerReport)
+	mux.HandleFunc("GET "+backup.ObjectsPath+"{name}", a.answerObject)
+	return mux
 }
 
 func (a *agent) handler() http.Handler {

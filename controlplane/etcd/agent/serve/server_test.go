@@ -28,14 +28,17 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
-const manager = "kok-control-plane"
+const (
+	manager = "kok-control-plane"
+	peers   = "one-etcd-data"
+)
 
 // answering is an agent that only answers.
 func answering(t *testing.T, ca *authority) (*agent, string) {
 	t.Helper()
 	l := loopback.Listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	o := Options{Member: "me", ConfigDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }, Serving: Serving{ClientCA: ca.file, ClientName: manager}}
+	o := Options{Member: "me", ConfigDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }, Serving: Serving{ClientCA: ca.file, ClientName: manager, PeerName: peers}}
 	o.Serving.Certificate, o.Serving.Key = ca.files("server", net.IPv4(127, 0, 0, 1))
 	a := newAgent(ctx, o)
 	ended := make(chan error, 1)
@@ -87,6 +90,13 @@ func TestOnlyTheManagerIsAnswered(t *testing.T) {
 		"an older TLS":              {old, http.MethodGet, backup.ReportPath, 0, true},
 		"another method":            {ca.client(manager), http.MethodPost, backup.ReportPath, http.StatusMethodNotAllowed, false},
 		"another path":              {ca.client(manager), http.MethodGet, "/", http.StatusNotFound, false},
+		"a member":                  {ca.client(peers), http.MethodGet, backup.ReportPath, http.StatusOK, false},
+		"a member that asks":        {ca.client(peers), http.MethodPost, backup.TakePath, http.StatusNotFound, false},
+		"a member that writes":      {ca.client(peers), http.MethodPut, backup.ObjectsPath + "20260304T050000Z.json", http.StatusMethodNotAllowed, false},
+		"a member without files":    {ca.client(peers), http.MethodGet, backup.ObjectsPath + "20260304T050000Z.json", http.StatusServiceUnavailable, false},
+		"a member that leaves":      {ca.client(peers), http.MethodGet, backup.ObjectsPath + "..%2Fetcd.db", http.StatusNotFound, false},
+		"the keys":                  {ca.client(peers), http.MethodGet, backup.ObjectsPath + "keys-0123456789abcdef.age", http.StatusNotFound, false},
+		"another name's files":      {ca.client("kube-apiserver"), http.MethodGet, backup.ObjectsPath + "20260304T050000Z.json", http.StatusForbidden, false},
 	} {
 		code, _, err := ask(t, test.config, test.method, url+test.path, "")
 		if code != test.code || (err != nil) != test.fails {

@@ -68,6 +68,8 @@ func (d *Directory) problem(what string, err error) error {
 		message = fmt.Sprintf("user %d, group %d may not write the volume: change its owner, or take a storage class that follows fsGroup", os.Getuid(), os.Getgid())
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ESTALE):
 		message = "the volume gives errors: look at its disk or its file server"
+	case errors.Is(err, fs.ErrNotExist) && what == "open" && d.field == FieldPerMember:
+		message = d.path + " is not there: the StatefulSet of the members was made without volumes for snapshots; store snapshots in a bucket or in a claim (s3, claimName)"
 	case errors.Is(err, fs.ErrNotExist) && what == "open":
 		message = d.path + " is not there: mount the volume"
 	default:

@@ -91,7 +91,10 @@ func TestADirectoryFollowsNoLinks(t *testing.T) {
 }
 
 func TestWhatIsWrongWithAVolumeNamesItsField(t *testing.T) {
-	if _, err := OpenDirectory(filepath.Join(t.TempDir(), "none"), FieldPerMember); FieldOf(err) != FieldPerMember || !strings.Contains(err.Error(), "is not there: mount the volume") {
+	if _, err := OpenDirectory(filepath.Join(t.TempDir(), "none"), FieldClaimName); FieldOf(err) != FieldClaimName || !strings.Contains(err.Error(), "is not there: mount the volume") {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := OpenDirectory(filepath.Join(t.TempDir(), "none"), FieldPerMember); FieldOf(err) != FieldPerMember || !strings.Contains(err.Error(), "was made without volumes for snapshots") {
 		t.Errorf("it says %v", err)
 	}
 	for says, cause := range map[string]error{"is full": syscall.ENOSPC, "can only be read": syscall.EROFS, "may not write the volume": syscall.EACCES, "gives errors": syscall.EIO} {

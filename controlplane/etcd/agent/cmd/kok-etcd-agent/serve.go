@@ -48,6 +48,7 @@ it makes room in an etcd that has reached its quota.`,
 	flags.StringVar(&o.Serving.Key, "serve-key", "", "File with the key of that certificate.")
 	flags.StringVar(&o.Serving.ClientCA, "client-ca", "", "File with the CA of the manager's certificate.")
 	flags.StringVar(&o.Serving.ClientName, "client-name", "kok-control-plane", "Common name of the manager's certificate.")
+	flags.StringVar(&o.Serving.PeerName, "peer-name", "", "Common name of the certificate by which other members dial, where each has a volume of its own for snapshots.")
 	flags.StringVar(&o.Scratch, "scratch", backup.ScratchDirectory, "Folder with room for twice the size of the database, and some more.")
 	flags.StringVar(&o.DataDir, "data-dir", "", "Folder on the volume of the member.")
 	flags.Int64Var(&o.Quota, "quota", 0, "What the member's database may become, in bytes.")
