@@ -34,7 +34,7 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 	old := answer(stored(six), stored(five))
 	old.NotAsked = map[time.Time]string{five: "it is of an earlier release"}
 	denied := answer(stored(six), stored(five))
-	denied.Report.Problem = &backup.Problem{Slot: five, Field: "store.s3.credentialsRef", Message: "access is denied"}
+	denied.Problem = &backup.Problem{Slot: five, Field: "store.s3.credentialsRef", Message: "access is denied"}
 	gone := edits{takenAlong, held, deleted}
 	restoring := blue.DeepCopy()
 	restoring.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}
