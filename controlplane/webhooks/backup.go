@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
@@ -91,12 +90,4 @@ func validateOwnVolumesChange(before, after *controlplanev1.EtcdBackupSpec, path
 			fmt.Sprintf("is immutable: set it to %q again, or store snapshots in a bucket or in a claim (s3, claimName)", ptr.Deref(was.StorageClassName, "")))}
 	}
 	return nil
-}
-
-// warnOfBackup is what people read beside a spec that is taken.
-func warnOfBackup(spec controlplanev1.EtcdSpec, path *field.Path) admission.Warnings {
-	if spec.Backup == nil {
-		return nil
-	}
-	return snapshotstore.Warnings(spec.Backup.Store, path.Child("backup", "store"))
 }
