@@ -4,12 +4,14 @@ package controllers
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
@@ -54,6 +56,20 @@ func TestEtcdIsNotFoundedAnewByItselfWithoutNeed(t *testing.T) {
 		says     string
 	}{
 		{"spec does not say so", "", func(tt *tenantTest) { tt.wipe("blue-etcd-data-0", "blue-etcd-data-1") }, ""},
+		{"the events wait for a person, and members of the data were given up once", controlplanev1.EtcdRecoversAutomatically, func(tt *tenantTest) {
+			edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+				c.Spec.Etcd.GivenUp = []string{"blue-etcd-data-0", "blue-etcd-data-1"}
+			})
+			for name := range tt.podUIDs() {
+				if strings.Contains(name, names.EtcdEvents) {
+					tt.wipe(name)
+				}
+			}
+			tt.settle()
+			if reason := conditions.GetReason(tt.controlPlane(), controlplanev1.EtcdRecoveringCondition); reason != controlplanev1.NeedsDecisionReason {
+				tt.t.Errorf("EtcdRecovering says %s", reason)
+			}
+		}, ""},
 		{"a quorum can return", controlplanev1.EtcdRecoversAutomatically, func(tt *tenantTest) {
 			tt.wipe("blue-etcd-data-0")
 			tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == "blue-etcd-data-1" }
@@ -126,8 +142,8 @@ func (tt *tenantTest) wipe(members ...string) {
 func (tt *tenantTest) expectFoundedByItself(ask rebuild.Ask) metav1.Time {
 	tt.t.Helper()
 	record := tt.record()
-	if record.Automatic == nil || *record.Automatic != ask || record.Phase != rebuild.Over {
-		tt.t.Fatalf("the record is %+v of %+v: %+v", record, record.Automatic, tt.controlPlane().Status.Conditions)
+	if !record.Automatic || record.Begins == nil || *record.Begins != ask || record.Phase != rebuild.Over {
+		tt.t.Fatalf("the record is %+v of %+v: %+v", record, record.Begins, tt.controlPlane().Status.Conditions)
 	}
 	at, err := time.Parse(time.RFC3339, record.Restore)
 	if err != nil {

@@ -228,10 +228,16 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))
 	}
-	if err := errors.Join(s.gather(ctx), r.readHistory(ctx, s), r.readRestore(ctx, s), recoverEtcd(ctx, s), r.readFormerEvents(ctx, s)); err != nil {
+	if err := errors.Join(s.gather(ctx), r.readHistory(ctx, s), r.readRestore(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.applyRestore()
+	if err := recoverEtcd(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	s.applyRestore() // At once: status that says an etcd is bootstrapped must not be written before.
+	if err := r.readFormerEvents(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
 	recoverVersions(s)
 	if s.problem = invalid(s); s.problem != nil && !runs(controlPlane) {
 		return invalidSpec(ctx, controlPlane, s.problem)

@@ -51,8 +51,11 @@ func (r *Reconciler) restoreInPlace(ctx context.Context, s *scope) flow.Result {
 // recoverEtcd puts back what status lost about etcd clusters.
 func recoverEtcd(ctx context.Context, s *scope) error {
 	found, err := discovery.Unknown(ctx, s.host.Live, s.controlPlane, s.key)
+	if err != nil {
+		return err
+	}
 	s.controlPlane.Status.Etcd = append(s.controlPlane.Status.Etcd, found...)
-	return err
+	return nil
 }
 
 // recoverVersions puts back the versions that status lost, because an upgrade may be under way. A control plane without pods has no

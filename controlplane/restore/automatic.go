@@ -37,11 +37,11 @@ func (r *Restorer) askByItself(ctx context.Context, of *Facts, p Progress) (aski
 	if err != nil {
 		return p, nil, err
 	}
-	snapshot, err := r.newestFit(ctx, of)
+	snapshot, err := r.newestFit(ctx, of, members)
 	if err != nil {
 		return p, nil, err
 	}
-	ask, reason := rebuild.Choose(members, snapshot)
+	ask, reason := rebuild.Choose(members, snapshot, of.ControlPlane.Spec.Etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir)
 	until := p.Record.PausedUntil(r.Clock.Now())
 	switch {
 	case reason != "":
@@ -56,7 +56,8 @@ func (r *Restorer) askByItself(ctx context.Context, of *Facts, p Progress) (aski
 	return p, nil, nil
 }
 
-// formerMembers is what is known of the data of each member that etcd listed last.
+// formerMembers is what is known of the data of each member that etcd listed last. Whom a person gave up does not matter: that may be left
+// from an earlier loss, and the member be back.
 func (r *Restorer) formerMembers(ctx context.Context, of *Facts, pods []corev1.Pod, told backups.Answer) ([]rebuild.Former, error) {
 	hosts := hostnodes{live: of.Host.Live, now: r.Clock.Now(), heard: map[string]string{}, uids: map[string]string{}}
 	var members []rebuild.Former
@@ -65,14 +66,14 @@ func (r *Restorer) formerMembers(ctx context.Context, of *Facts, pods []corev1.P
 			Name: listed.Name, Votes: listed.State == controlplanev1.EtcdMemberVoter,
 			LogTerm: told.Volumes[listed.Name].LogTerm, LogIndex: told.Volumes[listed.Name].LogIndex,
 		}
-		m.Lost = slices.Contains(of.ControlPlane.Spec.Etcd.GivenUp, m.Name)
 		if i := hostpods.Index(pods, m.Name); i >= 0 {
 			host := pods[i].Spec.NodeName
 			if err := hosts.look(ctx, host); err != nil {
 				return nil, err
 			}
-			_, m.Reached = hosts.heard[host]
-			m.Lost = m.Lost || m.Reached && isProvenLost(&pods[i])
+			_, heard := hosts.heard[host]
+			m.Lost = heard && isProvenLost(&pods[i])
+			m.Reached, m.Ready = heard && (m.Lost || !lostData(&pods[i])), heard && hostpods.Ready(&pods[i])
 		}
 		members = append(members, m)
 	}
@@ -87,7 +88,7 @@ func isProvenLost(pod *corev1.Pod) bool {
 
 // newestFit is the newest snapshot of a control plane that can be restored in place; empty for none, and where spec does not let the
 // controller take one by itself.
-func (r *Restorer) newestFit(ctx context.Context, of *Facts) (string, error) {
+func (r *Restorer) newestFit(ctx context.Context, of *Facts, members []rebuild.Former) (string, error) {
 	if of.ControlPlane.Spec.Etcd.Recovery != controlplanev1.EtcdRecoversAutomatically {
 		return "", nil
 	}
@@ -98,7 +99,7 @@ func (r *Restorer) newestFit(ctx context.Context, of *Facts) (string, error) {
 	var newest *controlplanev1.KOKEtcdSnapshot
 	for i := range snapshots.Items {
 		s := &snapshots.Items[i]
-		if s.DeletionTimestamp.IsZero() && unfit(of, s) == "" && (newest == nil || s.Status.Slot > newest.Status.Slot) {
+		if s.DeletionTimestamp.IsZero() && unfit(of, s) == "" && reads(of.ControlPlane, s, members) && (newest == nil || s.Status.Slot > newest.Status.Slot) {
 			newest = s
 		}
 	}
@@ -106,4 +107,12 @@ func (r *Restorer) newestFit(ctx context.Context, of *Facts) (string, error) {
 		return "", nil
 	}
 	return newest.Name, nil
+}
+
+// reads reports whether a member that is reached can read a snapshot: where members keep snapshots on volumes of their own, some may lack it.
+func reads(controlPlane *controlplanev1.KOKControlPlane, snapshot *controlplanev1.KOKEtcdSnapshot, members []rebuild.Former) bool {
+	if controlPlane.Spec.Etcd.Backup == nil || controlPlane.Spec.Etcd.Backup.Store.PerMember == nil {
+		return true
+	}
+	return slices.ContainsFunc(members, func(m rebuild.Former) bool { return m.Reached && slices.Contains(snapshot.Status.Members, m.Name) })
 }

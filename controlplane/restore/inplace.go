@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -59,6 +60,9 @@ type Step struct {
 // rebuild decides on each step. When something is wrong with the request, InPlace says so and changes nothing.
 func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
 	step := Step{Progress: p}
+	if p.superseded != "" {
+		step.Refused = fmt.Errorf("spec.etcd.restore: requestedAt is %s, and etcd began to be founded anew by itself at %s: set it to the present time to have it begin with what you name", p.superseded, p.Record.Restore)
+	}
 	if p.read && !p.Asked() && mayAskByItself(of.ControlPlane) {
 		var err error
 		if step.Progress, step.Refused, err = r.askByItself(ctx, of, p); err != nil {

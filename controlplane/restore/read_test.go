@@ -23,13 +23,13 @@ func TestARestoreThatBeganByItselfGoesOn(t *testing.T) {
 		request              string
 		automatic, asked     bool
 	}{
-		"all is well, and the record is not read":  {reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": {"survivor": "m"}}`},
-		"it was recorded, and status says nothing": {reason: controlplanev1.NeedsDecisionReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"it is founded": {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"it is over":    {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": {"survivor": "m"}}`, request: second, automatic: true},
-		"a person asked before, and that is in spec": {asks: first, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"a person asked before, and it is over":      {asks: first, reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": {"survivor": "m"}}`, request: second, automatic: true},
-		"a person asks meanwhile":                    {asks: third, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": {"survivor": "m"}}`, request: third, asked: true},
+		"all is well, and the record is not read":  {reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": true, "begins": {"survivor": "m"}}`},
+		"it was recorded, and status says nothing": {reason: controlplanev1.NeedsDecisionReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"it is founded": {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"it is over":    {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true},
+		"a person asked before, and that is in spec": {asks: first, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"a person asked before, and it is over":      {asks: first, reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true},
+		"a person asks meanwhile":                    {asks: third, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: third, asked: true},
 		"a person asked, and nothing else":           {asks: first, reason: controlplanev1.RestoringReason, record: `{"restore": "` + first + `", "phase": "Founding"}`, request: first, asked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,10 @@ func TestARestoreThatBeganByItselfGoesOn(t *testing.T) {
 			if err != nil || p.request != test.request || (p.automatic != nil) != test.automatic || p.Asked() != test.asked {
 				t.Errorf("%+v: %v", p, err)
 			}
-			if asks := p.Asks(c); test.request != "" && (asks.Survivor == "m") != test.automatic || test.asked && !test.automatic && asks.Snapshot != "of-a-person" {
+			if test.reason == controlplanev1.RestoringReason && p.Record.UnderWay() && (p.Begins(c).Survivor == "m") != p.Record.Automatic {
+				t.Errorf("etcd began with %+v", p.Begins(c))
+			}
+			if asks := p.asks(c); test.request != "" && (asks.Survivor == "m") != test.automatic || test.asked && !test.automatic && asks.Snapshot != "of-a-person" {
 				t.Errorf("it begins with %+v", asks)
 			}
 		})

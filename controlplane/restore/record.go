@@ -31,6 +31,8 @@ type Progress struct {
 	// request identifies the restore that is asked for; empty for none. automatic is what it begins with, if the controller asks by itself.
 	request   string
 	automatic *rebuild.Ask
+	// superseded is a request of a person that is not later than the restore that the controller began by itself; empty for none.
+	superseded string
 	// read is true once the record was read, which only a restore that is not over needs. stored is the ConfigMap with the record; nil before
 	// the first restore.
 	read   bool
@@ -77,9 +79,9 @@ func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data co
 	case !p.Record.UnderWay() || data.Name == "" && !p.Founding():
 		return data, false
 	}
-	asks := p.Asks(controlPlane)
+	asks := p.Begins(controlPlane)
 	data.Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: metav1.NewTime(at), Snapshot: asks.Snapshot, Survivor: asks.Survivor}
-	if p.Record.Automatic != nil {
+	if p.Record.Automatic {
 		data.Restoring.Automatic = ptr.To(true)
 	}
 	if data.Name = etcdclusters.Name(names.EtcdData); p.Founding() && !p.Founded(controlPlane) {
@@ -88,8 +90,17 @@ func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data co
 	return data, true
 }
 
-// Asks is what the new etcd begins with, and when that was asked for: by a person, or by the controller itself. It is empty if nobody asks.
-func (p *Progress) Asks(controlPlane *controlplanev1.KOKControlPlane) controlplanev1.EtcdRestoreSpec {
+// Begins is what the new etcd begins with. While a restore is under way that is what it began by, whatever is asked for since.
+func (p *Progress) Begins(controlPlane *controlplanev1.KOKControlPlane) controlplanev1.EtcdRestoreSpec {
+	if !p.Record.UnderWay() || p.Record.Begins == nil {
+		return p.asks(controlPlane)
+	}
+	at, _ := time.Parse(time.RFC3339, p.Record.Restore) // It is a stamp.
+	return controlplanev1.EtcdRestoreSpec{Survivor: p.Record.Begins.Survivor, Snapshot: p.Record.Begins.Snapshot, RequestedAt: metav1.NewTime(at)}
+}
+
+// asks is what is asked for, by a person or by the controller itself; empty if nobody asks.
+func (p *Progress) asks(controlPlane *controlplanev1.KOKControlPlane) controlplanev1.EtcdRestoreSpec {
 	switch spec := controlPlane.Spec.Etcd.Restore; {
 	case p.automatic != nil:
 		at, _ := time.Parse(time.RFC3339, p.request) // It is a stamp.
@@ -125,7 +136,7 @@ func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduce
 func Read(ctx context.Context, of *Facts) (Progress, error) {
 	p := Progress{request: requestOf(of.ControlPlane)}
 	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
-	open := p.request != "" && p.request != rebuild.Stamp(data.RestoredAt.Time) ||
+	open := p.request > rebuild.Stamp(data.RestoredAt.Time) || // Times in UTC, which sort as texts.
 		data.Restoring != nil || slices.Contains(unsettled, conditions.GetReason(of.ControlPlane, controlplanev1.EtcdRecoveringCondition))
 	lost := data.Name == "" || !ptr.Deref(data.Bootstrapped, false) && conditions.IsTrue(of.ControlPlane, controlplanev1.InitializedCondition)
 	if !open && !lost {
@@ -161,8 +172,11 @@ func (p Progress) readRecord(ctx context.Context, of *Facts) (Progress, error) {
 		p.stored, p.Record = config, record
 	}
 	p.read = true
-	if p.Record.Automatic != nil && p.request <= p.Record.Restore { // Times in UTC, which sort as texts.
-		p.request, p.automatic = p.Record.Restore, p.Record.Automatic
+	if p.Record.Automatic && p.Record.Begins != nil && p.request <= p.Record.Restore { // Times in UTC, which sort as texts.
+		if over := etcdclusters.Status(of.ControlPlane, names.EtcdData).RestoredAt; p.Record.UnderWay() && p.request > rebuild.Stamp(over.Time) {
+			p.superseded = p.request
+		}
+		p.request, p.automatic = p.Record.Restore, p.Record.Begins
 	}
 	return p, nil
 }

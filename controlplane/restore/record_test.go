@@ -65,7 +65,7 @@ func TestStatusFollowsTheRecord(t *testing.T) {
 	if data, _ := founding.Status(observed("b")); !*data.Bootstrapped || len(data.Members) != 1 {
 		t.Errorf("once the new etcd was seen it becomes %+v", data)
 	}
-	stopping := Progress{Record: rebuild.Record{Restore: first, Phase: rebuild.Stopping, Automatic: &rebuild.Ask{Survivor: "m"}}, automatic: &rebuild.Ask{Survivor: "m"}}
+	stopping := Progress{Record: rebuild.Record{Restore: first, Phase: rebuild.Stopping, Begins: &rebuild.Ask{Survivor: "m"}, Automatic: true}, automatic: &rebuild.Ask{Survivor: "m"}}
 	if data, _ := stopping.Status(observed("a")); !*data.Bootstrapped || data.Restoring == nil || data.Restoring.Survivor != "m" || !ptr.Deref(data.Restoring.Automatic, false) {
 		t.Errorf("while all stops it is %+v", data)
 	}

@@ -70,7 +70,7 @@ func former(ctx context.Context, of *Facts, p Progress, before []byte) ([]byte, 
 
 // seedFiles tells the first member which snapshot it begins with. missing tells people what they have to do first.
 func (r *Restorer) seedFiles(ctx context.Context, of *Facts, p *Progress) (files map[string][]byte, missing string, err error) {
-	seed, files, asks := backup.Seed{Member: seedMember(of.Input, p)}, map[string][]byte{}, p.Asks(of.ControlPlane)
+	seed, files, asks := backup.Seed{Member: seedMember(of.Input, p)}, map[string][]byte{}, p.Begins(of.ControlPlane)
 	if of.Input.Addresses[seed.Member] == "" {
 		return nil, fmt.Sprintf("Service %s has no address yet", seed.Member), nil
 	}

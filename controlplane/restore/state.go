@@ -27,6 +27,9 @@ import (
 // what runs.
 func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild.State, error) {
 	state := rebuild.State{Request: p.request, Record: p.Record, GivenUp: of.ControlPlane.Spec.Etcd.GivenUp, Heard: map[string]string{}}
+	if p.automatic != nil && !p.Record.UnderWay() {
+		state.GivenUp = nil // A person may have named them at an earlier loss.
+	}
 	state.ClusterID = etcdclusters.Status(of.ControlPlane, names.EtcdData).ClusterID
 	begins := state.Record.Restore != state.Request
 	if p.Founding() && !begins {
@@ -64,12 +67,12 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 
 // addNext adds the record that a restore would begin with, and what is wrong with the request.
 func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state rebuild.State, hosts *hostnodes, pods []corev1.Pod) (rebuild.State, error) {
-	former, asks := etcdclusters.Status(of.ControlPlane, names.EtcdData), p.Asks(of.ControlPlane)
+	former, asks := etcdclusters.Status(of.ControlPlane, names.EtcdData), p.asks(of.ControlPlane)
 	claimed, err := operator.HostsOfVolumes(ctx, of.Host.Live, of.Cluster)
 	if err != nil {
 		return state, err
 	}
-	state.Next = rebuild.Record{Seed: asks.Survivor, Automatic: p.automatic, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
+	state.Next = rebuild.Record{Seed: asks.Survivor, Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
 	for _, listed := range former.Members {
 		m := rebuild.Member{Name: listed.Name, Host: claimed[listed.Name]}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {

@@ -275,12 +275,12 @@ type EtcdSpec struct {
 	// recovery is what the controller may give up by itself, when so many members of the data etcd are proven to have lost
 	// their data that no quorum can return: nothing (Members, which unset means, too), what only the lost members had
 	// (Survivor), or also what was written since the newest verified snapshot, when no member is left (Automatic, which needs
-	// backup). It never counts a member as lost because its host node is not heard from: name such members in givenUp.
+	// backup). It never counts a member as lost because its host node is not heard from, or because givenUp names it.
 	// +optional
 	Recovery EtcdRecovery `json:"recovery,omitempty"`
 
 	// givenUp are members of the data etcd that will never run again with the data that they had. A restore in place does not
-	// wait for them, and recovery counts them as lost. Name only members whose host nodes are gone for good.
+	// wait for them. Name only members whose host nodes are gone for good.
 	// +optional
 	// +kubebuilder:validation:MaxItems=7
 	// +kubebuilder:validation:items:MinLength=1

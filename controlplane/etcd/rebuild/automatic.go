@@ -3,6 +3,7 @@ package rebuild
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,9 +21,9 @@ type Former struct {
 	Name string
 	// Votes is true for one that counts for the quorum.
 	Votes bool
-	// Lost is true when its data are proven to be gone, or a person has given it up. Reached is true when its pod is there, on a host node
-	// that is heard from.
-	Lost, Reached bool
+	// Lost is true when its data are proven to be gone. Reached is true when its pod is there, on a host node that is heard from, and it is
+	// known whether it has data. Ready is true when that pod is ready, which takes a quorum.
+	Lost, Reached, Ready bool
 	// LogTerm and LogIndex are of the last entry of its log; zero where they are not known.
 	LogTerm, LogIndex uint64
 }
@@ -31,31 +32,21 @@ type Former struct {
 const automaticPause = time.Hour
 
 // Choose says with what etcd is founded anew without a person. snapshot is the newest verified one; empty for none, and where none may be
-// taken. If a person is needed, reason says why. Both are empty while so many have their data that a quorum can return.
-func Choose(members []Former, snapshot string) (ask Ask, reason string) {
-	voters, voting := 0, 0
-	var left []Former
-	for _, m := range members {
-		if m.Votes {
-			voters++
-		}
-		if m.Lost {
-			continue
-		}
-		left = append(left, m)
-		if m.Votes {
-			voting++
-		}
-	}
+// taken. volatile is true where data go with pods, so that no member survives. If a person is needed, reason says why. Both are empty while
+// there is a quorum, or so many have their data that one can return. A learner may lack most of the data, and never survives.
+func Choose(members []Former, snapshot string, volatile bool) (ask Ask, reason string) {
+	voters := slices.DeleteFunc(slices.Clone(members), func(m Former) bool { return !m.Votes })
+	left := slices.DeleteFunc(slices.Clone(voters), func(m Former) bool { return m.Lost })
+	works := slices.ContainsFunc(members, func(m Former) bool { return m.Ready })
 	switch {
-	case voters == 0 || majority(voting, voters):
+	case works || len(voters) == 0 || majority(len(left), len(voters)):
 		return Ask{}, ""
-	case len(left) == 0 && snapshot == "":
+	case len(left) > 0 && !volatile:
+		return survivor(left)
+	case snapshot == "":
 		return Ask{}, "no member is left, and there is no verified snapshot that may be taken"
-	case len(left) == 0:
-		return Ask{Snapshot: snapshot}, ""
 	}
-	return survivor(left)
+	return Ask{Snapshot: snapshot}, ""
 }
 
 // survivor is the member whose log goes on the furthest: it has every acknowledged write that any of them has.
@@ -75,9 +66,9 @@ func survivor(left []Former) (ask Ask, reason string) {
 	}
 	switch {
 	case len(silent) > 0:
-		return Ask{}, fmt.Sprintf("members %s may have their data, and are not heard from: bring their host nodes back, or name them in spec.etcd.givenUp if they are gone for good", strings.Join(silent, ", "))
+		return Ask{}, fmt.Sprintf("members %s may have their data, and are not heard from: bring their host nodes back, or restore by spec.etcd.restore with spec.etcd.givenUp if they are gone for good", strings.Join(silent, ", "))
 	case len(left) > 1 && len(untold) > 0:
-		return Ask{}, fmt.Sprintf("it is not known where the logs of members %s end, so that nobody can tell which one has all writes", strings.Join(untold, ", "))
+		return Ask{}, fmt.Sprintf("it is not known where the logs of members %s end, so that nobody can tell which one has all writes: members tell it where spec.etcd.backup is set; else choose one by spec.etcd.restore.survivor", strings.Join(untold, ", "))
 	}
 	return Ask{Survivor: furthest.Name}, ""
 }

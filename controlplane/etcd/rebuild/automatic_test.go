@@ -20,34 +20,48 @@ func TestChoose(t *testing.T) {
 	ends := func(term, index uint64) func(*Former) {
 		return func(m *Former) { m.LogTerm, m.LogIndex = term, index }
 	}
+	ready := func(m *Former) { m.Ready = true }
 	for name, test := range map[string]struct {
 		members  []Former
 		snapshot string
 		want     Ask
 		says     string
 	}{
-		"nobody is known":                   {nil, "s", Ask{}, ""},
-		"all have their data":               {[]Former{has("a"), has("b"), has("c")}, "s", Ask{}, ""},
-		"one of three is lost":              {[]Former{has("a", lost), has("b"), has("c")}, "s", Ask{}, ""},
-		"one of two is lost":                {[]Former{has("a", lost), has("b")}, "s", Ask{Survivor: "b"}, ""},
-		"two of three are lost":             {[]Former{has("a", lost), has("b", lost), has("c")}, "s", Ask{Survivor: "c"}, ""},
-		"two are only not heard from":       {[]Former{has("a", silent), has("b", silent), has("c")}, "s", Ask{}, ""},
-		"the one that is left is silent":    {[]Former{has("a", lost), has("b", lost), has("c", silent)}, "s", Ask{}, "members c may have their data, and are not heard from"},
-		"all are lost":                      {[]Former{has("a", lost), has("b", lost), has("c", lost)}, "s", Ask{Snapshot: "s"}, ""},
-		"all are lost, without a snapshot":  {[]Former{has("a", lost), has("b", lost), has("c", lost)}, "", Ask{}, "no verified snapshot"},
-		"the only one is lost":              {[]Former{has("a", lost)}, "s", Ask{Snapshot: "s"}, ""},
-		"a learner does not bring a quorum": {[]Former{has("a", lost), has("b", lost), has("c", ends(2, 7)), has("d", learns, ends(2, 9))}, "s", Ask{Survivor: "d"}, ""},
-		"a log of a later term is further":  {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(3, 7)), has("e", ends(2, 9))}, "s", Ask{Survivor: "d"}, ""},
-		"a longer log of one term":          {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e", ends(2, 9))}, "s", Ask{Survivor: "e"}, ""},
-		"the end of a log is not known":     {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e")}, "s", Ask{}, "where the logs of members e end"},
-		"one of two that are left is away":  {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e", silent)}, "s", Ask{}, "members e may have their data"},
+		"nobody is known":                         {nil, "s", Ask{}, ""},
+		"all have their data":                     {[]Former{has("a"), has("b"), has("c")}, "s", Ask{}, ""},
+		"one of three is lost":                    {[]Former{has("a", lost), has("b"), has("c")}, "s", Ask{}, ""},
+		"one of two is lost":                      {[]Former{has("a", lost), has("b")}, "s", Ask{Survivor: "b"}, ""},
+		"two of three are lost":                   {[]Former{has("a", lost), has("b", lost), has("c")}, "s", Ask{Survivor: "c"}, ""},
+		"two are only not heard from":             {[]Former{has("a", silent), has("b", silent), has("c")}, "s", Ask{}, ""},
+		"the one that is left is silent":          {[]Former{has("a", lost), has("b", lost), has("c", silent)}, "s", Ask{}, "members c may have their data, and are not heard from"},
+		"all are lost":                            {[]Former{has("a", lost), has("b", lost), has("c", lost)}, "s", Ask{Snapshot: "s"}, ""},
+		"all are lost, without a snapshot":        {[]Former{has("a", lost), has("b", lost), has("c", lost)}, "", Ask{}, "no verified snapshot"},
+		"the only one is lost":                    {[]Former{has("a", lost)}, "s", Ask{Snapshot: "s"}, ""},
+		"a learner neither votes nor survives":    {[]Former{has("a", lost), has("b", lost), has("c", ends(2, 7)), has("d", learns, ends(2, 9))}, "s", Ask{Survivor: "c"}, ""},
+		"a learner alone is left":                 {[]Former{has("a", lost), has("d", learns, ends(2, 9))}, "s", Ask{Snapshot: "s"}, ""},
+		"one is ready, so that there is a quorum": {[]Former{has("a", lost), has("b", lost), has("c", ready)}, "s", Ask{}, ""},
+		"a log of a later term is further":        {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(3, 7)), has("e", ends(2, 9))}, "s", Ask{Survivor: "d"}, ""},
+		"a longer log of one term":                {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e", ends(2, 9))}, "s", Ask{Survivor: "e"}, ""},
+		"the end of a log is not known":           {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e")}, "s", Ask{}, "where the logs of members e end"},
+		"one of two that are left is away":        {[]Former{has("a", lost), has("b", lost), has("c", lost), has("d", ends(2, 7)), has("e", silent)}, "s", Ask{}, "members e may have their data"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ask, reason := Choose(test.members, test.snapshot)
+			ask, reason := Choose(test.members, test.snapshot, false)
 			if ask != test.want || !strings.Contains(reason, test.says) || (test.says == "") != (reason == "") {
 				t.Errorf("got %+v, %q", ask, reason)
 			}
 		})
+	}
+}
+
+// Data that go with their pods do not outlive the restore.
+func TestNoMemberWithVolatileDataSurvives(t *testing.T) {
+	members := []Former{{Name: "a", Votes: true, Lost: true}, {Name: "b", Votes: true, Lost: true}, {Name: "c", Votes: true, Reached: true}}
+	if ask, reason := Choose(members, "s", true); ask != (Ask{Snapshot: "s"}) || reason != "" {
+		t.Errorf("got %+v, %q", ask, reason)
+	}
+	if ask, reason := Choose(members, "", true); ask != (Ask{}) || reason == "" {
+		t.Errorf("without a snapshot got %+v, %q", ask, reason)
 	}
 }
 

@@ -33,8 +33,10 @@ type Record struct {
 	// Members are the former members. Voters is how many of them voted.
 	Members []Member `json:"members,omitempty"`
 	Voters  int      `json:"voters,omitempty"`
-	// Automatic is what the controller asked for by itself; nil where a person asked, and spec has it.
-	Automatic *Ask `json:"automatic,omitempty"`
+	// Begins is what the new etcd begins with; nil in a record of an earlier release, where spec has it. Automatic is true where the
+	// controller asked by itself.
+	Begins    *Ask `json:"begins,omitempty"`
+	Automatic bool `json:"automatic,omitempty"`
 }
 
 // Stamp writes a time as records have it; empty for the zero time.
