@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,11 +61,8 @@ func TestEtcdIsNotFoundedAnewByItselfWithoutNeed(t *testing.T) {
 			edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
 				c.Spec.Etcd.GivenUp = []string{"blue-etcd-data-0", "blue-etcd-data-1"}
 			})
-			for name := range tt.podUIDs() {
-				if strings.Contains(name, names.EtcdEvents) {
-					tt.wipe(name)
-				}
-			}
+			events := slices.DeleteFunc(slices.Collect(maps.Keys(tt.podUIDs())), func(name string) bool { return !strings.Contains(name, names.EtcdEvents) })
+			tt.wipe(events...)
 			tt.settle()
 			if reason := conditions.GetReason(tt.controlPlane(), controlplanev1.EtcdRecoveringCondition); reason != controlplanev1.NeedsDecisionReason {
 				tt.t.Errorf("EtcdRecovering says %s", reason)
@@ -126,15 +124,25 @@ func losing(t *testing.T, members int, recovery controlplanev1.EtcdRecovery) *te
 	return tt
 }
 
-// wipe has members lose their data. The pods that take their places have some.
+// wipe has members lose their data. The pods that take their places have some. Members that are left of the same etcd without a quorum are not
+// ready any more.
 func (tt *tenantTest) wipe(members ...string) {
 	tt.t.Helper()
 	if tt.host.wiped == nil {
-		tt.host.wiped = map[types.UID]bool{}
+		tt.host.wiped, tt.host.leaderless = map[types.UID]bool{}, map[types.UID]bool{}
 	}
 	uids := tt.podUIDs()
 	for _, member := range members {
 		tt.host.wiped[types.UID(uids[member])] = true
+	}
+	var left []types.UID
+	for name, uid := range uids {
+		if !slices.Contains(members, name) && clusterOf(name) == clusterOf(members[0]) {
+			left = append(left, types.UID(uid))
+		}
+	}
+	for _, uid := range left {
+		tt.host.leaderless[uid] = len(left) <= (len(left)+len(members))/2
 	}
 }
 

@@ -57,6 +57,8 @@ type hostCluster struct {
 	broken func(*corev1.Pod) bool
 	// wiped are the UIDs of pods of etcd without data: prepare says so, and their etcd fails again and again.
 	wiped map[types.UID]bool
+	// leaderless are the UIDs of pods of etcd that have their data and no quorum, so that they are not ready.
+	leaderless map[types.UID]bool
 	// off are host nodes of which nothing is heard: the pods there stay as they are.
 	off map[string]bool
 	// hosts is the number of host nodes, by which a DaemonSet has pods, prefix what they are called before
@@ -372,7 +374,7 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 			continue
 		}
 		works := corev1.ConditionTrue
-		if h.broken != nil && h.broken(pod) || h.wiped[pod.UID] {
+		if h.broken != nil && h.broken(pod) || h.wiped[pod.UID] || h.leaderless[pod.UID] {
 			works = corev1.ConditionFalse
 		} else {
 			ready++
