@@ -38,8 +38,6 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 	gone := edits{takenAlong, held, deleted}
 	restoring := blue.DeepCopy()
 	restoring.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}
-	perMember := blue.DeepCopy()
-	perMember.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Store: controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{}}}
 	for name, test := range map[string]struct {
 		edits         edits
 		of            *controlplanev1.KOKControlPlane
@@ -70,7 +68,7 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 		"the newest verified one stays":              {edits: gone, answer: answer(stored(six, unverified), stored(five), stored(five.Add(-time.Hour))), reason: "DeletionRefused", says: "no newer snapshot is verified"},
 		"one that nobody can read stays":             {edits: gone, answer: answer(stored(six), stored(five, refused)), reason: "DeletionRefused", says: "delete it in the store yourself"},
 		"one that a restore begins with stays":       {edits: gone, of: restoring, answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "spec.etcd.restore.snapshot of KOKControlPlane blue names it"},
-		"members keep their own":                     {edits: gone, of: perMember, answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "members copy it from each other's volumes"},
+		"members keep their own":                     {edits: gone, of: perMember(), answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "members copy it from each other's volumes"},
 		"an imported one is of another one's store":  {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, takenAlong), answer: answer(stored(six), stored(five))},
 		"also when somebody held it, and deletes it": {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, gone...), answer: answer(stored(six), stored(five)), release: true},
 	} {
