@@ -301,7 +301,9 @@ func TestReportsOfVolumesOfMembersAreJoined(t *testing.T) {
 // A snapshot is there as long as a member that had it does not answer.
 func TestWhichMembersKeepASnapshot(t *testing.T) {
 	members := []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	kept := func(slots map[string][]time.Time) keepers { return keepersOf(perMember(), members, Answer{Kept: slots}) }
+	kept := func(slots map[string][]time.Time) keepers {
+		return keepersOf(perMember(), members, Answer{Kept: slots})
+	}
 	for name, test := range map[string]struct {
 		by     keepers
 		before []string

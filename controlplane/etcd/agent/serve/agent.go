@@ -151,6 +151,10 @@ func (a *agent) round(ctx context.Context) {
 	a.forgetRefusals(s.keyID)
 	a.setOwn(s.config.Store.PerMember)
 	a.listing.begin(s.id)
+	if s.config.Store.PerMember {
+		// When etcd has no quorum, people need to know whose volume has a snapshot. A report tells what fails.
+		_ = a.list(ctx, s)
+	}
 	peers, err := askPeers(ctx, a.Endpoint, a.Client)
 	if ctx.Err() != nil {
 		return
