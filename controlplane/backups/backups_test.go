@@ -29,6 +29,13 @@ var (
 	blue = &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}
 )
 
+// perMember is a control plane whose members keep snapshots on volumes of their own.
+func perMember() *controlplanev1.KOKControlPlane {
+	own := blue.DeepCopy()
+	own.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Store: controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{}}}
+	return own
+}
+
 func spec() *controlplanev1.EtcdBackupSpec {
 	return &controlplanev1.EtcdBackupSpec{
 		Recipients: []string{"age1person"},
@@ -294,7 +301,9 @@ func TestReportsOfVolumesOfMembersAreJoined(t *testing.T) {
 // A snapshot is there as long as a member that had it does not answer.
 func TestWhichMembersKeepASnapshot(t *testing.T) {
 	members := []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	kept := func(slots map[string][]time.Time) keepers { return keepersOf(members, Answer{Kept: slots}) }
+	kept := func(slots map[string][]time.Time) keepers {
+		return keepersOf(perMember(), members, Answer{Kept: slots})
+	}
 	for name, test := range map[string]struct {
 		by     keepers
 		before []string
@@ -305,8 +314,8 @@ func TestWhichMembersKeepASnapshot(t *testing.T) {
 		"one that had it is silent":    {by: kept(map[string][]time.Time{"a": {five}, "c": {five}}), before: []string{"a", "b"}, want: []string{"a", "b", "c"}},
 		"one that had it is no member": {by: kept(map[string][]time.Time{"a": {five}, "b": {}, "c": {}}), before: []string{"a", "d"}, want: []string{"a"}},
 		"nobody has it":                {by: kept(map[string][]time.Time{"a": {six}, "b": {}, "c": {}}), before: []string{"a"}},
-		"members share a store":        {by: keepersOf(members, Answer{})},
-		"members share a store by now": {by: keepersOf(members, Answer{}), before: []string{"a"}},
+		"members share a store":        {by: keepersOf(blue, members, Answer{})},
+		"members share a store by now": {by: keepersOf(blue, members, Answer{}), before: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.by.of(five, test.before); !slices.Equal(got, test.want) {

@@ -71,6 +71,9 @@ func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1
 	}
 	slot := slotOfObject(object)
 	if !slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) }) {
+		if why := maybeThere(report, slot); why != "" {
+			return controlplanev1.SnapshotDeletingReason, why + orRetain
+		}
 		return "", ""
 	}
 	if why := keptFor(controlPlane, object, report); why != "" {
@@ -85,11 +88,25 @@ func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1
 	return controlplanev1.SnapshotDeletingReason, "a member deletes it in its store"
 }
 
+// maybeThere says why a store may have, or get, a snapshot that is not in a report; empty when it does not.
+func maybeThere(report *backup.Report, slot time.Time) string {
+	if report.Working.Equal(slot) {
+		return "it is being taken"
+	}
+	if report.More > 0 && !slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Before(slot) }) {
+		return fmt.Sprintf("members do not list the %d older snapshots of the store, and it may be one of them: keep fewer there", report.More)
+	}
+	return ""
+}
+
 // orRetain ends messages of objects that cannot end.
 const orRetain = "; or set spec.deletionPolicy to Retain, and it stays in its store"
 
 // keptFor says why a snapshot must stay, and what to do; empty when it may go.
 func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, report *backup.Report) string {
+	if foundsAnew(controlPlane, object) {
+		return fmt.Sprintf("the data etcd of KOKControlPlane %s is founded anew with it: wait until that is over", controlPlane.Name)
+	}
 	if restores(controlPlane, object) {
 		return fmt.Sprintf("spec.etcd.restore.snapshot of KOKControlPlane %s names it: remove spec.etcd.restore there once the restore is over", controlPlane.Name)
 	}
@@ -107,7 +124,14 @@ func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev
 
 // restores reports whether the data etcd begins with a snapshot, or began with it last.
 func restores(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot) bool {
-	return controlPlane.Spec.Etcd.Restore != nil && controlPlane.Spec.Etcd.Restore.Snapshot == object.Name
+	return foundsAnew(controlPlane, object) || controlPlane.Spec.Etcd.Restore != nil && controlPlane.Spec.Etcd.Restore.Snapshot == object.Name
+}
+
+// foundsAnew reports whether the data etcd is being founded anew with a snapshot. The controller may have begun that by itself.
+func foundsAnew(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot) bool {
+	return slices.ContainsFunc(controlPlane.Status.Etcd, func(s controlplanev1.EtcdClusterStatus) bool {
+		return s.Restoring != nil && s.Restoring.Snapshot == object.Name
+	})
 }
 
 // copied reports whether members keep snapshots on volumes of their own. What one of them deletes it would have again from another one.

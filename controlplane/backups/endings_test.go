@@ -38,8 +38,14 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 	gone := edits{takenAlong, held, deleted}
 	restoring := blue.DeepCopy()
 	restoring.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}
-	perMember := blue.DeepCopy()
-	perMember.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Store: controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{}}}
+	foundAnew := blue.DeepCopy()
+	foundAnew.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Restoring: &controlplanev1.EtcdRestoringStatus{Snapshot: "a"}}}
+	newestAlone := answer(stored(six))
+	newestAlone.More = 1
+	listedTo := answer(stored(six), stored(five.Add(-time.Hour)))
+	listedTo.More = 1
+	taking := answer(stored(six))
+	taking.Working = five
 	for name, test := range map[string]struct {
 		edits         edits
 		of            *controlplanev1.KOKControlPlane
@@ -50,29 +56,33 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 		// asked is whether members are asked to delete the snapshot.
 		asked bool
 	}{
-		"one that stays":                             {answer: answer(stored(five))},
-		"one that shall go is held before":           {edits: edits{takenAlong}, answer: answer(stored(five)), hold: true},
-		"once":                                       {edits: edits{takenAlong, held}, answer: answer(stored(five))},
-		"it shall stay after all":                    {edits: edits{held}, answer: answer(stored(five)), release: true},
-		"also when it is deleted already":            {edits: edits{held, deleted}, answer: answer(stored(five)), release: true},
-		"and nobody can be asked":                    {edits: edits{held, deleted}, nobody: "no member", release: true},
-		"it was deleted before it was held":          {edits: edits{takenAlong, deleted}, answer: answer(stored(six), stored(five))},
-		"it goes":                                    {edits: gone, answer: answer(stored(six), stored(five)), reason: "Deleting", says: "a member deletes it", asked: true},
-		"it was never verified, and goes":            {edits: gone, answer: answer(stored(six), stored(five, unverified)), reason: "Deleting", says: "a member deletes it", asked: true},
-		"it is gone":                                 {edits: gone, answer: answer(stored(six)), release: true},
-		"nobody has read the store":                  {edits: gone, answer: Answer{Report: &backup.Report{}}, reason: "Deleting", says: "no member tells"},
-		"nobody was asked yet":                       {edits: gone, reason: "Deleting", says: "no member tells"},
-		"nobody answers any more":                    {edits: gone, answer: silent, reason: "Deleting", says: "connection refused", asked: true},
-		"agents are of an earlier release":           {edits: gone, answer: old, reason: "Deleting", says: "earlier release", asked: true},
-		"the store refuses":                          {edits: gone, answer: denied, reason: "Deleting", says: "store.s3.credentialsRef: access is denied", asked: true},
-		"there are no backups any more":              {edits: gone, nobody: "spec.etcd.backup is not set", reason: "DeletionRefused", says: "spec.etcd.backup is not set; or set spec.deletionPolicy to Retain"},
-		"the last one stays":                         {edits: gone, answer: answer(stored(five)), reason: "DeletionRefused", says: "kok etcd snapshot blue --namespace team; or set spec.deletionPolicy to Retain"},
-		"the newest verified one stays":              {edits: gone, answer: answer(stored(six, unverified), stored(five), stored(five.Add(-time.Hour))), reason: "DeletionRefused", says: "no newer snapshot is verified"},
-		"one that nobody can read stays":             {edits: gone, answer: answer(stored(six), stored(five, refused)), reason: "DeletionRefused", says: "delete it in the store yourself"},
-		"one that a restore begins with stays":       {edits: gone, of: restoring, answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "spec.etcd.restore.snapshot of KOKControlPlane blue names it"},
-		"members keep their own":                     {edits: gone, of: perMember, answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "members copy it from each other's volumes"},
-		"an imported one is of another one's store":  {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, takenAlong), answer: answer(stored(six), stored(five))},
-		"also when somebody held it, and deletes it": {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, gone...), answer: answer(stored(six), stored(five)), release: true},
+		"one that stays":                                    {answer: answer(stored(five))},
+		"one that shall go is held before":                  {edits: edits{takenAlong}, answer: answer(stored(five)), hold: true},
+		"once":                                              {edits: edits{takenAlong, held}, answer: answer(stored(five))},
+		"it shall stay after all":                           {edits: edits{held}, answer: answer(stored(five)), release: true},
+		"also when it is deleted already":                   {edits: edits{held, deleted}, answer: answer(stored(five)), release: true},
+		"and nobody can be asked":                           {edits: edits{held, deleted}, nobody: "no member", release: true},
+		"it was deleted before it was held":                 {edits: edits{takenAlong, deleted}, answer: answer(stored(six), stored(five))},
+		"it goes":                                           {edits: gone, answer: answer(stored(six), stored(five)), reason: "Deleting", says: "a member deletes it", asked: true},
+		"it was never verified, and goes":                   {edits: gone, answer: answer(stored(six), stored(five, unverified)), reason: "Deleting", says: "a member deletes it", asked: true},
+		"it is gone":                                        {edits: gone, answer: answer(stored(six)), release: true},
+		"it may be older than what is listed":               {edits: gone, answer: newestAlone, reason: "Deleting", says: "1 older snapshots"},
+		"it is gone from within the list":                   {edits: gone, answer: listedTo, release: true},
+		"it is being taken":                                 {edits: gone, answer: taking, reason: "Deleting", says: "it is being taken"},
+		"one that the data etcd is founded anew from stays": {edits: gone, of: foundAnew, answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "KOKControlPlane blue is founded anew with it"},
+		"nobody has read the store":                         {edits: gone, answer: Answer{Report: &backup.Report{}}, reason: "Deleting", says: "no member tells"},
+		"nobody was asked yet":                              {edits: gone, reason: "Deleting", says: "no member tells"},
+		"nobody answers any more":                           {edits: gone, answer: silent, reason: "Deleting", says: "connection refused", asked: true},
+		"agents are of an earlier release":                  {edits: gone, answer: old, reason: "Deleting", says: "earlier release", asked: true},
+		"the store refuses":                                 {edits: gone, answer: denied, reason: "Deleting", says: "store.s3.credentialsRef: access is denied", asked: true},
+		"there are no backups any more":                     {edits: gone, nobody: "spec.etcd.backup is not set", reason: "DeletionRefused", says: "spec.etcd.backup is not set; or set spec.deletionPolicy to Retain"},
+		"the last one stays":                                {edits: gone, answer: answer(stored(five)), reason: "DeletionRefused", says: "kok etcd snapshot blue --namespace team; or set spec.deletionPolicy to Retain"},
+		"the newest verified one stays":                     {edits: gone, answer: answer(stored(six, unverified), stored(five), stored(five.Add(-time.Hour))), reason: "DeletionRefused", says: "no newer snapshot is verified"},
+		"one that nobody can read stays":                    {edits: gone, answer: answer(stored(six), stored(five, refused)), reason: "DeletionRefused", says: "delete it in the store yourself"},
+		"one that a restore begins with stays":              {edits: gone, of: restoring, answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "spec.etcd.restore.snapshot of KOKControlPlane blue names it"},
+		"members keep their own":                            {edits: gone, of: perMember(), answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "members copy it from each other's volumes"},
+		"an imported one is of another one's store":         {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, takenAlong), answer: answer(stored(six), stored(five))},
+		"also when somebody held it, and deletes it":        {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, gone...), answer: answer(stored(six), stored(five)), release: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := test.of

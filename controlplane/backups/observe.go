@@ -34,7 +34,7 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked b
 	answer, asked = k.ask(of, objects)
 	return answer, asked, errors.Join(
 		k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "")),
-		k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, keepersOf(of.Members, answer), k.Clock.Now())),
+		k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, keepersOf(of.ControlPlane, of.Members, answer), k.Clock.Now())),
 	)
 }
 

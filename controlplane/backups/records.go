@@ -52,13 +52,19 @@ type keepers struct {
 	kept map[string][]time.Time
 	// silent are members that did not answer: what they had is taken to be there.
 	silent []string
+	// nobody is true while no member answers: what each member had is taken to be there.
+	nobody bool
 }
 
 // keepersOf is who keeps which snapshots; nobody where members share a store.
-func keepersOf(members []Member, answer Answer) keepers {
-	k := keepers{kept: answer.Kept}
+func keepersOf(controlPlane *controlplanev1.KOKControlPlane, members []Member, answer Answer) keepers {
+	k := keepers{nobody: answer.Err != ""}
+	if !copied(controlPlane) {
+		return k
+	}
+	k.kept = answer.Kept
 	for _, m := range members {
-		if _, answered := answer.Kept[m.Name]; !answered && len(answer.Kept) > 0 {
+		if _, answered := answer.Kept[m.Name]; !answered {
 			k.silent = append(k.silent, m.Name)
 		}
 	}
@@ -67,6 +73,9 @@ func keepersOf(members []Member, answer Answer) keepers {
 
 // of are the members that keep a snapshot, sorted. before are those that kept it before.
 func (k keepers) of(slot time.Time, before []string) []string {
+	if k.nobody {
+		return before
+	}
 	var names []string
 	for name, slots := range k.kept {
 		if slices.ContainsFunc(slots, slot.Equal) {
@@ -82,8 +91,8 @@ func (k keepers) of(slot time.Time, before []string) []string {
 	return names
 }
 
-// reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed, nor while a
-// member that kept the snapshot is silent. Of a store with more snapshots than a report has, the oldest have no object.
+// reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed, nor while no
+// member answers, or one that kept the snapshot is silent. Of a store with more snapshots than a report has, the oldest have no object.
 func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report, by keepers, now time.Time) recordChanges {
 	var records recordChanges
 	if report == nil || report.Listed.IsZero() {
@@ -113,6 +122,8 @@ func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 			object.Status.Members = by.of(slot, object.Status.Members)
 		case len(by.of(slot, object.Status.Members)) > 0:
 			object.Status.Members = by.of(slot, object.Status.Members)
+		case object.Spec.Slot != "" && by.nobody:
+			continue
 		case object.Spec.Slot != "":
 			records.Delete = append(records.Delete, object)
 			continue

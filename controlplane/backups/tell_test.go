@@ -208,11 +208,20 @@ func TestObjectsOfSnapshotsAreKept(t *testing.T) {
 	if _, asked, err := keeper.Observe(t.Context(), facts); asked || err != nil || len(list()) != 2 {
 		t.Errorf("before members were asked it says %t: %v, and keeps %v", asked, err, list())
 	}
-	answers[ProbeKind] = probe.Result{Value: Answer{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six)}}, Err: "away"}}
+	// What no member answers says of no snapshot that it is gone.
+	said := &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six)}}
+	answers[ProbeKind] = probe.Result{Value: Answer{Report: said, Err: "away"}}
 	for range 2 { // The first time makes the object, the second one its status.
 		if answer, asked, err := keeper.Observe(t.Context(), facts); !asked || err != nil || answer.Err != "away" {
 			t.Fatalf("it says %+v, %t: %v", answer, asked, err)
 		}
+	}
+	if kept := list(); len(kept) != 3 {
+		t.Errorf("while no member answers it keeps %+v", kept)
+	}
+	answers[ProbeKind] = probe.Result{Value: Answer{Report: said}}
+	if _, _, err := keeper.Observe(t.Context(), facts); err != nil {
+		t.Fatal(err)
 	}
 	kept := list()
 	made := kept["blue-20260304t060000z"]
@@ -224,5 +233,37 @@ func TestObjectsOfSnapshotsAreKept(t *testing.T) {
 	}
 	if keeper.Withdraw(controlPlane); len(answers) != 0 {
 		t.Errorf("members are asked on: %v", answers)
+	}
+}
+
+// The volume that has a snapshot is looked up when etcd has no quorum, and maybe no agent answers.
+func TestItStaysKnownWhichVolumesHaveASnapshot(t *testing.T) {
+	types := runtime.NewScheme()
+	if err := controlplanev1.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
+	said := &backup.Report{Listed: six, Own: true, Snapshots: []backup.Snapshot{stored(six)}}
+	for name, test := range map[string]struct {
+		answer Answer
+		want   []string
+	}{
+		"no agent answers":                {Answer{Report: said, Err: "connection refused"}, []string{"a", "b", "gone"}},
+		"no agent answers after an hour":  {Answer{Report: &backup.Report{Listed: six, Own: true}, Err: "connection refused"}, []string{"a", "b", "gone"}},
+		"no agent listed its volume yet":  {Answer{Report: said}, []string{"a", "b"}},
+		"one agent listed its volume":     {Answer{Report: said, Kept: map[string][]time.Time{"a": {}}}, []string{"b"}},
+		"the other one listed its volume": {Answer{Report: said, Kept: map[string][]time.Time{"b": {six}, "c": {six}}}, []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := object("20260304T060000Z", func(o *controlplanev1.KOKEtcdSnapshot) { o.Status.Members = []string{"a", "b", "gone"} })
+			management := fake.NewClientBuilder().WithScheme(types).WithStatusSubresource(&one).WithObjects(&one).Build()
+			keeper := &Keeper{Client: management, Live: management, Prober: says{ProbeKind: probe.Result{Value: test.answer}}, Clock: clocktesting.NewFakePassiveClock(six)}
+			facts := &Facts{ControlPlane: perMember(), Cluster: client.ObjectKeyFromObject(blue), Keys: newTelling(t).facts.Keys, Members: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+			if _, _, err := keeper.Observe(t.Context(), facts); err != nil {
+				t.Fatal(err)
+			}
+			if err := management.Get(t.Context(), client.ObjectKeyFromObject(&one), &one); err != nil || !slices.Equal(one.Status.Members, test.want) {
+				t.Errorf("they are %v: %v", one.Status.Members, err)
+			}
+		})
 	}
 }

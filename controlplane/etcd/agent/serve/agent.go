@@ -60,6 +60,8 @@ type agent struct {
 	// untilCopy is the number of rounds until the next look at what other members have, and failedCopies how many failed in a row. Only
 	// rounds use them.
 	untilCopy, failedCopies int
+	// uncopied are the offers that could not be copied when that was tried last, by their text. Only rounds use it.
+	uncopied map[string]bool
 
 	lock sync.Mutex
 	// heard is when the manager asked last, or the agent started.
@@ -151,6 +153,10 @@ func (a *agent) round(ctx context.Context) {
 	a.forgetRefusals(s.keyID)
 	a.setOwn(s.config.Store.PerMember)
 	a.listing.begin(s.id)
+	if s.config.Store.PerMember {
+		// When etcd has no quorum, people need to know whose volume has a snapshot. A report tells what fails.
+		_ = a.list(ctx, s)
+	}
 	peers, err := askPeers(ctx, a.Endpoint, a.Client)
 	if ctx.Err() != nil {
 		return
@@ -167,8 +173,8 @@ func (a *agent) round(ctx context.Context) {
 		return
 	}
 	a.succeeded(ofConfig)
-	a.copyMissing(ctx, s, peers)
 	a.step(ctx, s)
+	a.copyMissing(ctx, s, peers)
 }
 
 // step decides, and decides again on what is in the store now before it does anything.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	// copyTimeout bounds the copy of a snapshot, and peerTimeout each question to another agent.
+	// copyTimeout bounds the copies of a round, and peerTimeout each question to another agent.
 	copyTimeout = 30 * time.Minute
 	peerTimeout = 4 * time.Second
 	// copyRounds is the number of rounds between two looks at what others have, and mostSilent how many such looks may fail in a row before
@@ -29,23 +30,21 @@ const (
 	mostSilent = 5
 )
 
-// copyMissing copies the verified snapshots that other members keep on their volumes, and this one lacks.
+// copyMissing copies at most one of the verified snapshots that other members keep on their volumes, and this one lacks: a copy may take
+// long, and other work has to come between two of them.
 func (a *agent) copyMissing(ctx context.Context, s session, peers []peer) {
 	if a.untilCopy--; !s.config.Store.PerMember || a.untilCopy > 0 {
 		return
 	}
 	a.untilCopy = copyRounds
-	err := a.list(ctx, s)
-	for _, p := range peers {
-		if err == nil && p.name != a.Member && p.healthy {
-			err = a.copyFrom(ctx, s, p)
-		}
-	}
+	copied, err := a.copyNext(ctx, s, peers)
 	switch {
+	case ctx.Err() != nil:
+	case copied:
+		a.untilCopy = 0 // There may be more.
 	case err == nil:
 		a.failedCopies = 0
 		a.succeeded(ofCopies)
-	case ctx.Err() != nil:
 	default:
 		if a.failedCopies++; a.failedCopies >= mostSilent || store.FieldOf(err) != "" {
 			a.failed(ofCopies, time.Time{}, fmt.Errorf("copy snapshots from other members: %w", err))
@@ -53,48 +52,98 @@ func (a *agent) copyMissing(ctx context.Context, s session, peers []peer) {
 	}
 }
 
-// copyFrom copies what one member keeps. What expired meanwhile goes.
-func (a *agent) copyFrom(ctx context.Context, s session, p peer) error {
-	from, err := a.storeOf(p)
-	if err != nil {
-		return err
+// copyNext tries one offer after the other until a snapshot is copied. Errors are those of all members and offers before it. What expired
+// meanwhile goes.
+func (a *agent) copyNext(ctx context.Context, s session, peers []peer) (copied bool, err error) {
+	if err := a.list(ctx, s); err != nil {
+		return false, err
 	}
-	report, err := from.report(ctx)
-	if err != nil {
-		return err
-	}
-	keep := s.config.Keep
-	copied := false
-	for _, slot := range snapshot.Lacking(a.listing.of(s.id), verifiedIn(report), snapshot.Keep{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly}) {
-		if err := a.copyOne(ctx, s, from, slot); err != nil {
-			return err
+	bounded, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	offers, err := a.offersOf(bounded, s, peers)
+	errs := []error{err}
+	uncopied := map[string]bool{}
+	for _, o := range inOrder(offers, a.uncopied) {
+		if copied || bounded.Err() != nil {
+			uncopied[o.String()] = a.uncopied[o.String()]
+			continue
 		}
-		copied = true
+		if copied, err = a.copyOne(bounded, s, o); err != nil {
+			uncopied[o.String()] = true
+			errs = append(errs, fmt.Errorf("%s: %w", o, err))
+		}
 	}
-	if !copied {
-		return nil
+	a.uncopied = uncopied
+	if copied {
+		a.prune(ctx, s)
+		errs = append(errs, a.list(ctx, s))
 	}
-	a.prune(ctx, s)
-	return a.list(ctx, s)
+	return copied, errors.Join(errs...)
 }
 
-func (a *agent) copyOne(ctx context.Context, s session, from peerStore, slot time.Time) error {
-	a.setWorking(slot)
-	defer a.setWorking(time.Time{})
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
-	defer cancel()
-	if err := a.storeKeys(ctx, s); err != nil {
-		return err
+// offer is a snapshot that another member has, and this one lacks.
+type offer struct {
+	from peerStore
+	slot time.Time
+}
+
+func (o offer) String() string { return archive.SlotName(o.slot) + " of " + o.from.name }
+
+// inOrder sorts offers, the newest first. Those that could not be copied come last: one that hangs must not keep the others waiting.
+func inOrder(offers []offer, uncopied map[string]bool) []offer {
+	return slices.SortedStableFunc(slices.Values(offers), func(a, b offer) int {
+		if last := uncopied[a.String()]; last != uncopied[b.String()] {
+			if last {
+				return 1
+			}
+			return -1
+		}
+		return b.slot.Compare(a.slot)
+	})
+}
+
+// offersOf asks all other members. Its errors are of those that do not answer.
+func (a *agent) offersOf(ctx context.Context, s session, peers []peer) ([]offer, error) {
+	keep := s.config.Keep
+	var offers []offer
+	var errs []error
+	for _, p := range peers {
+		if p.name == a.Member || !p.healthy {
+			continue
+		}
+		from, err := a.storeOf(p)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		report, err := from.report(ctx)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, slot := range snapshot.Lacking(a.listing.of(s.id), verifiedIn(report), snapshot.Keep{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly}) {
+			offers = append(offers, offer{from, slot})
+		}
 	}
-	err := snapshot.Copy(ctx, from, s.store, s.reader.Key, s.config.Cluster.UID, slot)
+	return offers, errors.Join(errs...)
+}
+
+// copyOne copies a snapshot. It returns false when there is no such snapshot any more, or this tenant did not write it.
+func (a *agent) copyOne(ctx context.Context, s session, o offer) (bool, error) {
+	a.setWorking(o.slot)
+	defer a.setWorking(time.Time{})
+	if err := a.storeKeys(ctx, s); err != nil {
+		return false, err
+	}
+	err := snapshot.Copy(ctx, o.from, s.store, s.reader.Key, s.config.Cluster.UID, o.slot)
 	switch {
 	case errors.Is(err, store.ErrNotFound), archive.ReasonOf(err) == archive.Foreign:
-		return nil // It expired there meanwhile, or another round copies what this tenant wrote.
+		return false, nil // It expired there meanwhile, or another round copies what this tenant wrote.
 	case err != nil:
-		return fmt.Errorf("%s of %s: %w", archive.SlotName(slot), from.name, err)
+		return false, err
 	}
-	a.Log.Info("a snapshot of another member is copied", "snapshot", archive.SlotName(slot), "from", from.name)
-	return nil
+	a.Log.Info("a snapshot of another member is copied", "snapshot", archive.SlotName(o.slot), "from", o.from.name)
+	return true, nil
 }
 
 // verifiedIn are the slots of the verified snapshots of a report.

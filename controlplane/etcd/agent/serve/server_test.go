@@ -143,7 +143,7 @@ func TestAStoreThatHangsIsInNobodysWay(t *testing.T) {
 	ca := newAuthority(t)
 	a, url := answering(t, ca)
 	silent := loopback.Listen(t)
-	configure(t, a, "http://"+silent.Addr().String())
+	configure(t, a, bucketAt("http://"+silent.Addr().String()))
 	for range 2 {
 		if code, text, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, ""); err != nil || code != http.StatusOK || !strings.Contains(text, `"member":"me"`) {
 			t.Errorf("it says %d %s: %v", code, text, err)
@@ -335,7 +335,7 @@ func TestAReportTellsThatTheStoreCannotBeRead(t *testing.T) {
 		_, _ = io.WriteString(w, "<ListBucketResult></ListBucketResult>")
 	}))
 	t.Cleanup(bucket.Close)
-	configure(t, a, bucket.URL)
+	configure(t, a, bucketAt(bucket.URL))
 	a.failed(ofConfig, time.Time{}, errors.New("no member of etcd is healthy"))
 	unread := func() *backup.Problem {
 		code, text, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, "")
@@ -356,11 +356,11 @@ func TestAReportTellsThatTheStoreCannotBeRead(t *testing.T) {
 	}
 }
 
-// configure gives an agent its files, for a bucket.
-func configure(t *testing.T, a *agent, endpoint string) {
+// configure gives an agent its files, for a store.
+func configure(t *testing.T, a *agent, kept backup.Store) {
 	t.Helper()
 	file, err := backup.Encode(backup.Config{
-		Every: time.Hour, Keep: backup.Keep{Last: 1}, Recipients: []string{"age1"}, Store: backup.Store{S3: &backup.S3{Endpoint: endpoint, Bucket: "snapshots"}},
+		Every: time.Hour, Keep: backup.Keep{Last: 3}, Recipients: []string{"age1"}, Store: kept,
 	})
 	must(t, err)
 	for name, content := range map[string]string{
@@ -369,4 +369,18 @@ func configure(t *testing.T, a *agent, endpoint string) {
 	} {
 		must(t, os.WriteFile(filepath.Join(a.ConfigDir, name), []byte(content), 0o600))
 	}
+}
+
+// After all members restarted without a quorum, the manager asks whose volume has a snapshot.
+func TestAnOwnVolumeIsListedWithoutEtcd(t *testing.T) {
+	a := newAgent(t.Context(), Options{Member: "me", ConfigDir: t.TempDir(), StoreDir: t.TempDir(), Client: snapshot.TLSFiles{CA: "none"}, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
+	configure(t, a, backup.Store{PerMember: true})
+	a.round(t.Context())
+	if r := a.report(); !r.Own || !r.Listed.Equal(noon) || r.Problem == nil {
+		t.Errorf("it tells %+v", r)
+	}
+}
+
+func bucketAt(endpoint string) backup.Store {
+	return backup.Store{S3: &backup.S3{Endpoint: endpoint, Bucket: "snapshots"}}
 }

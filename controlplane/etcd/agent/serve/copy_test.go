@@ -1,0 +1,109 @@
+package serve
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+)
+
+// keeps gives an agent a verified snapshot on its own volume. The object has other content than the manifest says where it is broken.
+func keeps(t *testing.T, a *agent, slot time.Time, broken bool) {
+	t.Helper()
+	s, err := a.open()
+	must(t, err)
+	defer s.store.Close()
+	content := "a snapshot"
+	sum := archive.Sum{Bytes: int64(len(content)), SHA256: archive.HashOf([]byte(content))}
+	m := archive.Manifest{Slot: slot, Taken: slot, Member: a.Member, EtcdVersion: "3.6.16", StorageVersion: "3.6", Revision: 7, CompactRevision: -1, Object: archive.NewObjectName(slot), Encrypted: sum, Plain: archive.Sum{Bytes: 1 << 20, SHA256: sum.SHA256}}
+	m.Cluster = archive.Cluster{Namespace: "team", Name: "one", UID: "1-2"}
+	manifest, err := s.reader.Key.Sign(m)
+	must(t, err)
+	verification, err := s.reader.Key.SignVerification(archive.Verification{Manifest: archive.HashOf(manifest), Verified: slot, EtcdVersion: "3.6.16", Revision: 7})
+	must(t, err)
+	if broken {
+		content = "a snapsHot"
+	}
+	must(t, s.store.Put(t.Context(), m.Object, strings.NewReader(content)))
+	must(t, s.store.Put(t.Context(), archive.ManifestName(slot), bytes.NewReader(manifest)))
+	must(t, s.store.Put(t.Context(), archive.VerificationName(slot), bytes.NewReader(verification)))
+	must(t, a.list(t.Context(), s))
+}
+
+// A copy may take long: other work of the agent comes between two of them.
+func TestWhatCannotBeCopiedKeepsNothingElseFromIt(t *testing.T) {
+	ca := newAuthority(t)
+	own := backup.Store{PerMember: true}
+	other, url := answering(t, ca)
+	certificate, key := ca.issue("b", 5, net.IPv4(127, 0, 0, 1))
+	must(t, os.WriteFile(other.Serving.Certificate, certificate, 0o600))
+	must(t, os.WriteFile(other.Serving.Key, key, 0o600))
+	other.Member, other.StoreDir = "b", t.TempDir()
+	configure(t, other, own)
+	for i := range 3 {
+		keeps(t, other, noon.Add(-time.Duration(i)*time.Hour), i == 0)
+	}
+	a, _ := answering(t, ca)
+	a.StoreDir = t.TempDir()
+	configure(t, a, own)
+	a.Client = snapshot.TLSFiles{CA: ca.file}
+	a.Client.Certificate, a.Client.Key = ca.files(peers)
+	silent := loopback.Free(t).String()
+	a.AgentOf = func(name string) string {
+		return map[string]string{"a": silent, "b": strings.TrimPrefix(url, "https://")}[name]
+	}
+	s, err := a.open()
+	must(t, err)
+	defer s.store.Close()
+	all := []peer{{name: "a", healthy: true}, {name: "b", healthy: true}, {name: "me", healthy: true}}
+	slots := []time.Time{noon.Add(-time.Hour), noon.Add(-2 * time.Hour)}
+	for round := range 3 {
+		a.copyMissing(t.Context(), s, all)
+		var got []time.Time
+		for _, e := range a.listing.of(s.id) {
+			if e.Verified() {
+				got = append(got, e.Slot)
+			}
+		}
+		if want := slots[:min(round+1, 2)]; !slices.EqualFunc(got, want, time.Time.Equal) {
+			t.Errorf("after round %d it has %v", round+1, got)
+		}
+	}
+	// What does not come is told.
+	for range mostSilent * copyRounds {
+		a.copyMissing(t.Context(), s, all)
+	}
+	if p := a.report().Problem; p == nil || !strings.Contains(p.Message, "the agent of a") || !strings.Contains(p.Message, archive.SlotName(noon)+" of b") {
+		t.Errorf("it tells %+v", p)
+	}
+}
+
+func TestWhatIsCopiedNext(t *testing.T) {
+	b, c := peerStore{name: "b"}, peerStore{name: "c"}
+	older := noon.Add(-time.Hour)
+	offers := []offer{{b, older}, {b, noon}, {c, noon}, {c, older}}
+	for name, test := range map[string]struct {
+		uncopied []offer
+		want     []offer
+	}{
+		"the newest":           {want: []offer{{b, noon}, {c, noon}, {b, older}, {c, older}}},
+		"what hung comes last": {uncopied: []offer{{b, noon}}, want: []offer{{c, noon}, {b, older}, {c, older}, {b, noon}}},
+		"all of them hung":     {uncopied: offers, want: []offer{{b, noon}, {c, noon}, {b, older}, {c, older}}},
+	} {
+		uncopied := map[string]bool{}
+		for _, o := range test.uncopied {
+			uncopied[o.String()] = true
+		}
+		if got := inOrder(offers, uncopied); !slices.EqualFunc(got, test.want, func(a, b offer) bool { return a.String() == b.String() }) {
+			t.Errorf("%s: it is %v", name, got)
+		}
+	}
+}
