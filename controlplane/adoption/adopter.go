@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -73,7 +74,7 @@ func (a *Adopter) Rendering(ctx context.Context, component components.Component,
 // RenderingFailed is the result without a rendering. A patch that cannot be applied is for a person.
 func RenderingFailed(err error) flow.Result {
 	if patches.IsRefused(err) {
-		return flow.Blocked(controlplanev1.ReconcileFailedReason, err)
+		return flow.Blocked(conditionsv1.ReconcileFailedReason, err)
 	}
 	return flow.Failed(err)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -20,7 +20,7 @@ func (a *Adopter) Held() string {
 		return "spec.patches are refused"
 	}
 	if component := etcdclusters.Growing(a.ControlPlane); component != "" {
-		return component + " gains members: see " + controlplanev1.ScalingUpCondition
+		return component + " gains members: see " + conditionsv1.ScalingUpCondition
 	}
 	return ""
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
@@ -83,22 +84,22 @@ func TestVerdict(t *testing.T) {
 		reason string
 		says   []string
 	}{
-		"nobody was asked":        {status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"yet"}},
-		"nobody answers":          {seen: Seen{Err: "refused"}, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"refused"}},
-		"a Secret is missing":     {seen: Seen{Problem: "spec.etcd.backup.store.s3.credentialsRef names …"}, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"credentialsRef", "no snapshot is verified yet"}},
-		"nobody listed it":        {seen: Seen{Report: &backup.Report{}}, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason},
-		"nobody answers any more": {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, Err: "refused"}, after: 4 * time.Hour, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"refused", "20260304T050000Z"}},
-		"there is none":           {seen: Seen{Report: &backup.Report{Listed: six}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"no snapshot is verified yet"}},
-		"one is not verified":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
-		"one is refused":          {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, refused)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
-		"one is verified":         {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z"}},
-		"the next one failed":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z", "store.s3.bucket: there is no bucket"}},
-		"it is too old":           {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
-		"it is too old, and why":  {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
+		"nobody was asked":        {status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"yet"}},
+		"nobody answers":          {seen: Seen{Err: "refused"}, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"refused"}},
+		"a Secret is missing":     {seen: Seen{Problem: "spec.etcd.backup.store.s3.credentialsRef names …"}, status: metav1.ConditionFalse, reason: conditionsv1.StoreUnreachableReason, says: []string{"credentialsRef", "no snapshot is verified yet"}},
+		"nobody listed it":        {seen: Seen{Report: &backup.Report{}}, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason},
+		"nobody answers any more": {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, Err: "refused"}, after: 4 * time.Hour, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"refused", "20260304T050000Z"}},
+		"there is none":           {seen: Seen{Report: &backup.Report{Listed: six}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"no snapshot is verified yet"}},
+		"one is not verified":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason},
+		"one is refused":          {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, refused)}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason},
+		"one is verified":         {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z"}},
+		"the next one failed":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z", "store.s3.bucket: there is no bucket"}},
+		"it is too old":           {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
+		"it is too old, and why":  {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Verdict(spec(), test.seen, five.Add(time.Minute+test.after))
-			if got.Type != controlplanev1.EtcdBackedUpCondition || got.Status != test.status || got.Reason != test.reason {
+			if got.Type != conditionsv1.EtcdBackedUpCondition || got.Status != test.status || got.Reason != test.reason {
 				t.Errorf("got %+v", got)
 			}
 			for _, text := range test.says {
@@ -189,10 +190,10 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 				}
 			}
 			for _, o := range got.Update {
-				if got := conditions.GetReason(o, controlplanev1.SnapshotStoredCondition); got != test.stored {
+				if got := conditions.GetReason(o, conditionsv1.SnapshotStoredCondition); got != test.stored {
 					t.Errorf("Stored has the reason %q", got)
 				}
-				if got := conditions.GetReason(o, controlplanev1.SnapshotVerifiedCondition); got != test.verified {
+				if got := conditions.GetReason(o, conditionsv1.SnapshotVerifiedCondition); got != test.verified {
 					t.Errorf("Verified has the reason %q", got)
 				}
 				// Nothing is written twice.

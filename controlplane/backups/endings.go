@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
@@ -43,10 +44,10 @@ func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlpl
 				continue
 			}
 			status := metav1.ConditionTrue
-			if conditions.IsFalse(object, controlplanev1.SnapshotStoredCondition) {
+			if conditions.IsFalse(object, conditionsv1.SnapshotStoredCondition) {
 				status = metav1.ConditionFalse
 			}
-			set(object, controlplanev1.SnapshotStoredCondition, status, reason, message)
+			set(object, conditionsv1.SnapshotStoredCondition, status, reason, message)
 			if !equal(object.Status, objects[i].Status) {
 				all.Tell = append(all.Tell, object)
 			}
@@ -63,29 +64,29 @@ func takesAlong(object *controlplanev1.KOKEtcdSnapshot) bool {
 // ending says what an object that is deleted waits for. The reason is empty when its store does not have the snapshot any more.
 func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string) (reason, message string) {
 	if nobody != "" {
-		return controlplanev1.SnapshotDeletionRefusedReason, nobody + orRetain
+		return conditionsv1.SnapshotDeletionRefusedReason, nobody + orRetain
 	}
 	report := answer.Report
 	if report == nil || report.Listed.IsZero() || answer.Err != "" {
-		return controlplanev1.SnapshotDeletingReason, cmp.Or(answer.Err, "no member tells what the store has") + orRetain
+		return conditionsv1.SnapshotDeletingReason, cmp.Or(answer.Err, "no member tells what the store has") + orRetain
 	}
 	slot := slotOfObject(object)
 	if !slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) }) {
 		if why := maybeThere(report, slot); why != "" {
-			return controlplanev1.SnapshotDeletingReason, why + orRetain
+			return conditionsv1.SnapshotDeletingReason, why + orRetain
 		}
 		return "", ""
 	}
 	if why := keptFor(controlPlane, object, report); why != "" {
-		return controlplanev1.SnapshotDeletionRefusedReason, why + orRetain
+		return conditionsv1.SnapshotDeletionRefusedReason, why + orRetain
 	}
 	switch failed := answer.NotAsked[slot]; {
 	case failed != "":
-		return controlplanev1.SnapshotDeletingReason, failed + orRetain
+		return conditionsv1.SnapshotDeletingReason, failed + orRetain
 	case report.Problem != nil && report.Problem.Slot.Equal(slot):
-		return controlplanev1.SnapshotDeletingReason, Text(report.Problem) + orRetain
+		return conditionsv1.SnapshotDeletingReason, Text(report.Problem) + orRetain
 	}
-	return controlplanev1.SnapshotDeletingReason, "a member deletes it in its store"
+	return conditionsv1.SnapshotDeletingReason, "a member deletes it in its store"
 }
 
 // maybeThere says why a store may have, or get, a snapshot that is not in a report; empty when it does not.

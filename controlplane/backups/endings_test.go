@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
@@ -103,7 +104,7 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 				return
 			}
 			told := got.Tell[0]
-			if reason, message := conditions.GetReason(told, controlplanev1.SnapshotStoredCondition), conditions.GetMessage(told, controlplanev1.SnapshotStoredCondition); reason != test.reason || !strings.Contains(message, test.says) {
+			if reason, message := conditions.GetReason(told, conditionsv1.SnapshotStoredCondition), conditions.GetMessage(told, conditionsv1.SnapshotStoredCondition); reason != test.reason || !strings.Contains(message, test.says) {
 				t.Errorf("it says %s: %s", reason, message)
 			}
 			if again := endingsOf(of, []controlplanev1.KOKEtcdSnapshot{*told}, test.answer, test.nobody); len(again.Tell) > 0 {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
@@ -37,7 +38,7 @@ func wantedSlots(objects []controlplanev1.KOKEtcdSnapshot, now time.Time) []time
 	var slots []time.Time
 	for i := range objects {
 		object := &objects[i]
-		if object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, controlplanev1.SnapshotVerifiedCondition) == nil &&
+		if object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, conditionsv1.SnapshotVerifiedCondition) == nil &&
 			now.Sub(slotOfObject(object)) < stillNow {
 			slots = append(slots, slotOfObject(object))
 		}
@@ -153,9 +154,9 @@ func record(controlPlane *controlplanev1.KOKControlPlane, slot time.Time) *contr
 
 // refusals are the reasons by which members refuse snapshots.
 var refusals = map[archive.Reason]string{
-	archive.Truncated: controlplanev1.SnapshotTruncatedReason, archive.Tampered: controlplanev1.SnapshotTamperedReason,
-	archive.Foreign: controlplanev1.SnapshotForeignReason, archive.TooNew: controlplanev1.SnapshotTooNewReason,
-	archive.KeyMissing: controlplanev1.SnapshotKeyMissingReason, archive.HashDiffers: controlplanev1.SnapshotHashDiffersReason,
+	archive.Truncated: conditionsv1.SnapshotTruncatedReason, archive.Tampered: conditionsv1.SnapshotTamperedReason,
+	archive.Foreign: conditionsv1.SnapshotForeignReason, archive.TooNew: conditionsv1.SnapshotTooNewReason,
+	archive.KeyMissing: conditionsv1.SnapshotKeyMissingReason, archive.HashDiffers: conditionsv1.SnapshotHashDiffersReason,
 }
 
 // describe sets the status by what the store has.
@@ -165,43 +166,43 @@ func describe(object *controlplanev1.KOKEtcdSnapshot, found *backup.Snapshot) {
 	if found.Reason != "" {
 		reason, known := refusals[archive.Reason(found.Reason)]
 		if !known {
-			reason = controlplanev1.SnapshotTamperedReason
+			reason = conditionsv1.SnapshotTamperedReason
 		}
 		if found.Revision == 0 { // Else a trial refused what is there.
-			set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, reason, found.Message)
+			set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, reason, found.Message)
 		}
-		set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionFalse, reason, found.Message)
+		set(object, conditionsv1.SnapshotVerifiedCondition, metav1.ConditionFalse, reason, found.Message)
 		return
 	}
 	status.TenantUID, status.Revision, status.DatabaseBytes, status.StoredBytes = found.TenantUID, found.Revision, found.DatabaseBytes, found.StoredBytes
 	status.SHA256, status.EtcdVersion, status.EncryptionKeyID = found.SHA256, found.EtcdVersion, found.EncryptionKeyID
 	status.TakenAt = metav1.NewTime(found.Taken)
-	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionTrue, controlplanev1.SnapshotStoredReason, "")
+	set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionTrue, conditionsv1.SnapshotStoredReason, "")
 	if found.Verified.IsZero() {
 		return // Nobody has tried it yet.
 	}
 	status.VerifiedAt = metav1.NewTime(found.Verified)
-	set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionTrue, controlplanev1.SnapshotVerifiedReason, "")
+	set(object, conditionsv1.SnapshotVerifiedCondition, metav1.ConditionTrue, conditionsv1.SnapshotVerifiedReason, "")
 }
 
 // missing says of a snapshot that somebody wants why it is not there.
 func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *backup.Problem, now time.Time) {
 	object.Status.Slot = archive.SlotName(slot)
-	if conditions.Get(object, controlplanev1.SnapshotVerifiedCondition) != nil {
-		for _, condition := range []string{controlplanev1.SnapshotStoredCondition, controlplanev1.SnapshotVerifiedCondition} {
-			set(object, condition, metav1.ConditionFalse, controlplanev1.SnapshotGoneReason, "it is not in its store any more")
+	if conditions.Get(object, conditionsv1.SnapshotVerifiedCondition) != nil {
+		for _, condition := range []string{conditionsv1.SnapshotStoredCondition, conditionsv1.SnapshotVerifiedCondition} {
+			set(object, condition, metav1.ConditionFalse, conditionsv1.SnapshotGoneReason, "it is not in its store any more")
 		}
 		return
 	}
 	if now.Sub(slot) >= stillNow {
-		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotNotStoredReason, "it could not be taken within a day: create another KOKEtcdSnapshot")
+		set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, conditionsv1.SnapshotNotStoredReason, "it could not be taken within a day: create another KOKEtcdSnapshot")
 		return
 	}
 	if problem != nil && problem.Slot.Equal(slot) {
-		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotNotStoredReason, Text(problem))
+		set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, conditionsv1.SnapshotNotStoredReason, Text(problem))
 		return
 	}
-	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotTakingReason, "it is being taken")
+	set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, conditionsv1.SnapshotTakingReason, "it is being taken")
 }
 
 func set(object *controlplanev1.KOKEtcdSnapshot, condition string, status metav1.ConditionStatus, reason, message string) {

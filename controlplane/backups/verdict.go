@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
@@ -64,7 +65,7 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 
 func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) metav1.Condition {
 	says := func(status metav1.ConditionStatus, reason string, lines ...string) metav1.Condition {
-		return metav1.Condition{Type: controlplanev1.EtcdBackedUpCondition, Status: status, Reason: reason, Message: strings.Join(lines, "\n")}
+		return metav1.Condition{Type: conditionsv1.EtcdBackedUpCondition, Status: status, Reason: reason, Message: strings.Join(lines, "\n")}
 	}
 	var problems []string
 	if seen.Problem != "" {
@@ -79,19 +80,19 @@ func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	newest := Newest(seen.Report)
 	switch {
 	case seen.Report == nil && seen.Err == "" && len(problems) == 0:
-		return says(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, "no member has told of its snapshots yet")
+		return says(metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, "no member has told of its snapshots yet")
 	case seen.Report == nil && len(problems) == 0:
-		return says(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err)
+		return says(metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, seen.Err)
 	case newest != nil && now.Sub(newest.Taken) <= maxAge(spec):
 		lines := append([]string{fmt.Sprintf("snapshot %s is verified", archive.SlotName(newest.Slot))}, problems...)
-		return says(metav1.ConditionTrue, controlplanev1.BackedUpReason, lines...)
+		return says(metav1.ConditionTrue, conditionsv1.BackedUpReason, lines...)
 	case seen.Err != "" && seen.Problem == "":
 		// Members may go on.
-		return says(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err, newestLine(newest, spec))
+		return says(metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, seen.Err, newestLine(newest, spec))
 	case len(problems) > 0:
-		return says(metav1.ConditionFalse, controlplanev1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
+		return says(metav1.ConditionFalse, conditionsv1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
 	}
-	return says(metav1.ConditionFalse, controlplanev1.BackupTooOldReason, newestLine(newest, spec))
+	return says(metav1.ConditionFalse, conditionsv1.BackupTooOldReason, newestLine(newest, spec))
 }
 
 func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) string {

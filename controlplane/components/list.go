@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 // List are components in the order in which they are applied and told of.
@@ -52,7 +53,7 @@ func (l List) namesOf(is func(Component) bool) []string {
 // a newer etcd.
 func (l List) TakesAgain(name string) bool {
 	component, found := l.Named(name)
-	return found && component.Condition != controlplanev1.EtcdClusterHealthyCondition
+	return found && component.Condition != conditionsv1.EtcdClusterHealthyCondition
 }
 
 // WithSettings are those with a field of spec of their own.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -54,7 +55,7 @@ func (r Replicated) Component() Component {
 	return Component{
 		Name:       r.Name,
 		After:      []string{names.KubeAPIServer},
-		Condition:  controlplanev1.ControlPlaneComponentsHealthyCondition,
+		Condition:  conditionsv1.ControlPlaneComponentsHealthyCondition,
 		Kubernetes: true,
 		Settings: &Settings{
 			Field: r.Field,

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 func (tt *tenantTest) service(name string) *corev1.Service {
@@ -117,7 +117,7 @@ func TestAServiceWithAnotherAddressIsRefusedWithTheWayOut(t *testing.T) {
 	if got := tt.service(name); got.UID != wrong.UID || got.Spec.ClusterIP != wrong.Spec.ClusterIP {
 		t.Errorf("the Service is touched: %v", got)
 	}
-	message := conditions.GetMessage(tt.controlPlane(), controlplanev1.ReconciledCondition)
+	message := conditions.GetMessage(tt.controlPlane(), conditionsv1.ReconciledCondition)
 	for _, part := range []string{name, wrong.Spec.ClusterIP, right.Spec.ClusterIP, "delete the Service"} {
 		if !strings.Contains(message, part) {
 			t.Errorf("condition Reconciled says %q, and not %q", message, part)
@@ -128,8 +128,8 @@ func TestAServiceWithAnotherAddressIsRefusedWithTheWayOut(t *testing.T) {
 	if got := tt.service(name).Spec.ClusterIP; got != right.Spec.ClusterIP {
 		t.Errorf("its address was %s and is %s", right.Spec.ClusterIP, got)
 	}
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.ReconciledCondition) {
-		t.Errorf("then it says %q", conditions.GetMessage(tt.controlPlane(), controlplanev1.ReconciledCondition))
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.ReconciledCondition) {
+		t.Errorf("then it says %q", conditions.GetMessage(tt.controlPlane(), conditionsv1.ReconciledCondition))
 	}
 }
 

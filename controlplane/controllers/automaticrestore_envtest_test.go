@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -64,7 +65,7 @@ func TestEtcdIsNotFoundedAnewByItselfWithoutNeed(t *testing.T) {
 			events := slices.DeleteFunc(slices.Collect(maps.Keys(tt.podUIDs())), func(name string) bool { return !strings.Contains(name, names.EtcdEvents) })
 			tt.wipe(events...)
 			tt.settle()
-			if reason := conditions.GetReason(tt.controlPlane(), controlplanev1.EtcdRecoveringCondition); reason != controlplanev1.NeedsDecisionReason {
+			if reason := conditions.GetReason(tt.controlPlane(), conditionsv1.EtcdRecoveringCondition); reason != conditionsv1.NeedsDecisionReason {
 				tt.t.Errorf("EtcdRecovering says %s", reason)
 			}
 		}, ""},

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
@@ -64,16 +65,16 @@ func TestMembersAreToldHowTheyAreBackedUp(t *testing.T) {
 		c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Recipients: []string{person.Recipient().String()}, Store: inBucket}
 	})
 	tt.settle()
-	if message := conditions.GetMessage(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition); !strings.Contains(message, "--etcd-agent-image") {
+	if message := conditions.GetMessage(tt.controlPlane(), conditionsv1.EtcdBackedUpCondition); !strings.Contains(message, "--etcd-agent-image") {
 		t.Errorf("without an agent it says %q", message)
 	}
 	tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
 	tt.settle()
-	condition := conditions.Get(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition)
+	condition := conditions.Get(tt.controlPlane(), conditionsv1.EtcdBackedUpCondition)
 	if condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, "spec.etcd.backup.store.s3.credentialsRef names the Secret s3, which is not in namespace") {
 		t.Errorf("without credentials it says %+v", condition)
 	}
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Error("a backup that cannot be stops the tenant")
 	}
 
@@ -140,7 +141,7 @@ func TestMembersAreToldHowTheyAreBackedUp(t *testing.T) {
 	if files := tt.backupFiles(); files != nil {
 		t.Errorf("without backups members are told %v", files)
 	}
-	if conditions.Get(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition) != nil {
+	if conditions.Get(tt.controlPlane(), conditionsv1.EtcdBackedUpCondition) != nil {
 		t.Error("without backups there is a condition")
 	}
 }
@@ -192,7 +193,7 @@ func TestASnapshotInItsStoreGoesWithItsObject(t *testing.T) {
 	}
 	expect := func(slot time.Time, reason string) {
 		t.Helper()
-		if object, err := read(slot); err != nil || conditions.GetReason(object, controlplanev1.SnapshotStoredCondition) != reason {
+		if object, err := read(slot); err != nil || conditions.GetReason(object, conditionsv1.SnapshotStoredCondition) != reason {
 			t.Errorf("%s is %+v: %v", nameOf(slot), object.Status.Conditions, err)
 		}
 	}
@@ -203,16 +204,16 @@ func TestASnapshotInItsStoreGoesWithItsObject(t *testing.T) {
 	}
 	edit(older, controlplanev1.SnapshotDelete)
 	remove(older)
-	expect(older, controlplanev1.SnapshotDeletingReason)
+	expect(older, conditionsv1.SnapshotDeletingReason)
 	store(newest)
 	if _, err := read(older); !apierrors.IsNotFound(err) {
 		t.Errorf("what its store does not have any more is there: %v", err)
 	}
 	edit(newest, controlplanev1.SnapshotDelete)
 	remove(newest)
-	expect(newest, controlplanev1.SnapshotDeletionRefusedReason)
+	expect(newest, conditionsv1.SnapshotDeletionRefusedReason)
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Backup = nil })
-	if object, err := read(newest); err != nil || !strings.Contains(conditions.GetMessage(object, controlplanev1.SnapshotStoredCondition), "spec.etcd.backup") {
+	if object, err := read(newest); err != nil || !strings.Contains(conditions.GetMessage(object, conditionsv1.SnapshotStoredCondition), "spec.etcd.backup") {
 		t.Errorf("without backups it says %+v: %v", object.Status.Conditions, err)
 	}
 	// Nothing that the controller deletes by itself takes a snapshot along, nor does the end of the control plane.
@@ -329,7 +330,7 @@ func TestTheSnapshotThatAnEtcdBeganWithIsTakenBack(t *testing.T) {
 				return health, nil
 			}
 			tt.settle()
-			if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+			if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 				t.Errorf("it is not available: %+v", tt.controlPlane().Status.Conditions)
 			}
 			if tt.backupFiles()[backup.SeedFile] != nil {

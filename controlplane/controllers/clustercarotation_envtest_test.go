@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
@@ -309,7 +310,7 @@ func TestTheClusterCARotatesInTwoPhases(t *testing.T) {
 	own.nodeIsReady("worker", false)
 	tt.prepareKinds(controlplanev1.ClusterCAKind)
 	tt.settleAsOneCluster()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparingReason, "cluster CA (Trusting", "waits for Node worker (pod kok-node-keys-worker: it is not ready yet)")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparingReason, "cluster CA (Trusting", "waits for Node worker (pod kok-node-keys-worker: it is not ready yet)")
 	tt.wasMade(names.KubeAPIServer, 2)
 	if trusted, signer := own.toldNodes(); trusted != 2 || signer {
 		t.Errorf("nodes are told to trust %d CAs, and it is %t that they need another certificate", trusted, signer)
@@ -325,7 +326,7 @@ func TestTheClusterCARotatesInTwoPhases(t *testing.T) {
 	own.pods = []corev1.Pod{old}
 	tt.settleAsOneCluster()
 	made := tt.rotationOf(clusterCARotation)
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "cluster CA (Prepared", "is needed by pods/", "/default/Pod/old", "spec.keyRotation.completeAfter",
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "cluster CA (Prepared", "is needed by pods/", "/default/Pod/old", "spec.keyRotation.completeAfter",
 		"kubeconfigs and client certificates that were handed out")
 	tt.wasMade(names.KubeAPIServer, 3)
 	tt.wasMade(names.KubeControllerManager, 3)
@@ -345,12 +346,12 @@ func TestTheClusterCARotatesInTwoPhases(t *testing.T) {
 
 	tt.completeKeys()
 	tt.settleAsOneCluster()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "/default/Pod/old; to drop it all the same, add these names to spec.keyRotation.completeAnyway")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "/default/Pod/old; to drop it all the same, add these names to spec.keyRotation.completeAnyway")
 	own.lock.Lock()
 	own.pods = nil
 	own.lock.Unlock()
 	tt.settleAsOneCluster()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "cluster CA (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "cluster CA (Over")
 	tt.wasMade(names.KubeAPIServer, 4)
 	tt.wasMade(names.KubeControllerManager, 4)
 	tt.wasMade(names.EtcdData, 1)
@@ -420,7 +421,7 @@ func TestTheClusterCADoesNotRotateWithoutTheProgramForNodes(t *testing.T) {
 	tt.settle()
 	tt.prepareKinds(controlplanev1.ClusterCAKind)
 	tt.settle()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "cluster CA: has not begun: the manager's flag --node-keys-image does not name the image")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "cluster CA: has not begun: the manager's flag --node-keys-image does not name the image")
 	if tt.rotationOf(clusterCARotation) != nil {
 		t.Error("it began")
 	}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract/rules"
@@ -114,8 +115,8 @@ func endpointSurfaces(t *testing.T, tt *tenantTest) {
 	ported := newTenantTest(t, single)
 	edit(t, ported.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.ClusterNetwork.APIServerPort = 7443 })
 	ported.settle()
-	if got := ported.controlPlane(); got.Spec.ControlPlaneEndpoint.Port != 7443 || !conditions.IsTrue(got, controlplanev1.AvailableCondition) {
-		t.Errorf("with the Cluster's port the endpoint is %v, available is %v", got.Spec.ControlPlaneEndpoint, conditions.Get(got, controlplanev1.AvailableCondition))
+	if got := ported.controlPlane(); got.Spec.ControlPlaneEndpoint.Port != 7443 || !conditions.IsTrue(got, conditionsv1.AvailableCondition) {
+		t.Errorf("with the Cluster's port the endpoint is %v, available is %v", got.Spec.ControlPlaneEndpoint, conditions.Get(got, conditionsv1.AvailableCondition))
 	}
 
 	two := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
@@ -125,7 +126,7 @@ func endpointSurfaces(t *testing.T, tt *tenantTest) {
 	edit(t, two.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.ControlPlaneEndpoint = given })
 	two.settle()
 	const says = "spec.controlPlaneEndpoint is other.example:443, but the Cluster's is tenant.example:443; make the Cluster's the same, or leave it out"
-	if got := conditions.GetMessage(two.controlPlane(), controlplanev1.AvailableCondition); got != says {
+	if got := conditions.GetMessage(two.controlPlane(), conditionsv1.AvailableCondition); got != says {
 		t.Errorf("of two endpoints it says %q", got)
 	}
 }
@@ -251,7 +252,7 @@ func failuresAreConditions(t *testing.T, _ *tenantTest) {
 		}
 	}
 	tt.settle()
-	if got := conditions.GetReason(tt.controlPlane(), controlplanev1.CertificatesAvailableCondition); got != controlplanev1.KeyMaterialLostReason {
+	if got := conditions.GetReason(tt.controlPlane(), conditionsv1.CertificatesAvailableCondition); got != conditionsv1.KeyMaterialLostReason {
 		t.Errorf("a lost CA has reason %q", got)
 	}
 	for _, lost := range kept {
@@ -262,7 +263,7 @@ func failuresAreConditions(t *testing.T, _ *tenantTest) {
 		}
 	}
 	tt.settle()
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.CertificatesAvailableCondition) {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.CertificatesAvailableCondition) {
 		t.Error("the failure outlives its cause")
 	}
 }
@@ -331,7 +332,7 @@ func watchFilterIsObeyed(t *testing.T, _ *tenantTest) {
 	leftAlone("with the label of another manager")
 	labelled("ours")
 	tt.settle()
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Error("with the label it is not made")
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
@@ -254,7 +255,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if err := s.noteRoom(ctx, seen); err != nil {
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
-	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
+	wasInitialized := conditions.IsTrue(controlPlane, conditionsv1.InitializedCondition)
 	ran := controlPlane.Status.Versions
 	in := s.statusInput()
 	status.Set(in, seen)
@@ -268,7 +269,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 			did.UpgradeTook = r.Clock.Since(since)
 		}
 	}
-	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
+	if !wasInitialized && conditions.IsTrue(controlPlane, conditionsv1.InitializedCondition) {
 		r.recorder.Eventf(controlPlane, nil, corev1.EventTypeNormal, "Initialized", "Initialize",
 			"The API of %s answers at %s", s.input.Version, addresses.HostPort(controlPlane.Spec.ControlPlaneEndpoint))
 	}
@@ -278,7 +279,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 // runs reports whether there is a tenant that must be kept up: its API answered once, or one of its etcd clusters was bootstrapped. After a
 // move the condition Initialized is gone, and only etcd shows it.
 func runs(controlPlane *controlplanev1.KOKControlPlane) bool {
-	return conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) ||
+	return conditions.IsTrue(controlPlane, conditionsv1.InitializedCondition) ||
 		slices.ContainsFunc(etcdclusters.All, func(cluster etcdcomponent.Cluster) bool {
 			return etcdclusters.Bootstrapped(controlPlane, cluster.Component)
 		})
@@ -305,7 +306,7 @@ func invalid(s *scope) error {
 // The webhook reads reason InvalidSpec as: nothing of this control plane runs.
 func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
-	status.Invalid(controlPlane, controlplanev1.InvalidSpecReason, problem.Error())
+	status.Invalid(controlPlane, conditionsv1.InvalidSpecReason, problem.Error())
 	if controlPlane.Spec.Hosting.OnAnotherCluster() {
 		return ctrl.Result{RequeueAfter: settledInterval}, nil
 	}
@@ -344,8 +345,8 @@ func (r *Reconciler) result(ctx context.Context, s *scope, controlPlane *control
 	switch {
 	case raced:
 		after = 100 * time.Millisecond
-	case !conditions.IsTrue(controlPlane, controlplanev1.EtcdClusterHealthyCondition),
-		!conditions.IsTrue(controlPlane, controlplanev1.ControlPlaneComponentsHealthyCondition):
+	case !conditions.IsTrue(controlPlane, conditionsv1.EtcdClusterHealthyCondition),
+		!conditions.IsTrue(controlPlane, conditionsv1.ControlPlaneComponentsHealthyCondition):
 		after = 10 * time.Second
 	}
 	if due := s.nextRenewal.Sub(r.Clock.Now()); !s.nextRenewal.IsZero() && due < after {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/adoption"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
@@ -59,8 +60,8 @@ func TestWhenToLookAgain(t *testing.T) {
 			s.end(names.StepKeyMaterial, keyrotation.Failed(errLost))
 		}, failed: "connection refused"},
 		"the tenant's API does not answer": {is: func(s *scope) { s.end(names.StepTenantObjects, flow.Waiting("it does not answer")) }, after: time.Minute},
-		"etcd is not healthy":              {is: unhealthy(controlplanev1.EtcdClusterHealthyCondition), after: 10 * time.Second},
-		"a component is not healthy":       {is: unhealthy(controlplanev1.ControlPlaneComponentsHealthyCondition), after: 10 * time.Second},
+		"etcd is not healthy":              {is: unhealthy(conditionsv1.EtcdClusterHealthyCondition), after: 10 * time.Second},
+		"a component is not healthy":       {is: unhealthy(conditionsv1.ControlPlaneComponentsHealthyCondition), after: 10 * time.Second},
 		"a certificate is due in a year":   {is: func(s *scope) { s.renewAt(now.AddDate(1, 0, 0)) }, after: time.Minute},
 		"a certificate is due soon":        {is: func(s *scope) { s.renewAt(now.Add(20 * time.Second)) }, after: 20 * time.Second},
 		"the first certificate counts":     {is: func(s *scope) { s.renewAt(now.Add(20 * time.Second)); s.renewAt(now.Add(time.Hour)) }, after: 20 * time.Second},
@@ -88,7 +89,7 @@ func TestWhenToLookAgain(t *testing.T) {
 
 func unhealthy(conditionType string) func(*scope) {
 	return func(s *scope) {
-		conditions.Set(s.controlPlane, status.Condition(conditionType, metav1.ConditionFalse, controlplanev1.UnhealthyReason, "no"))
+		conditions.Set(s.controlPlane, status.Condition(conditionType, metav1.ConditionFalse, conditionsv1.UnhealthyReason, "no"))
 	}
 }
 
@@ -98,16 +99,16 @@ func TestOnlyWhatNoRetryResolvesIsForAPerson(t *testing.T) {
 		// reason is the condition's; empty when another try may help.
 		reason string
 	}{
-		"lost key material":               {keyrotation.Failed(errLost), controlplanev1.KeyMaterialLostReason},
-		"invalid key material":            {keyrotation.Failed(&pki.InvalidError{}), controlplanev1.InvalidKeyMaterialReason},
-		"one of several":                  {keyrotation.Failed(errors.Join(errRefused, errLost)), controlplanev1.KeyMaterialLostReason},
+		"lost key material":               {keyrotation.Failed(errLost), conditionsv1.KeyMaterialLostReason},
+		"invalid key material":            {keyrotation.Failed(&pki.InvalidError{}), conditionsv1.InvalidKeyMaterialReason},
+		"one of several":                  {keyrotation.Failed(errors.Join(errRefused, errLost)), conditionsv1.KeyMaterialLostReason},
 		"keys that cannot be read":        {keyrotation.Failed(errRefused), ""},
 		"a conflict about keys":           {keyrotation.Failed(errConflict), ""},
-		"a block that is held":            {ports.ClaimFailed(errHeld), controlplanev1.ReconcileFailedReason},
-		"a block outside of the range":    {ports.ClaimFailed(&ports.OutsideError{}), controlplanev1.ReconcileFailedReason},
-		"a range without a block":         {ports.ClaimFailed(&ports.ExhaustedError{}), controlplanev1.ReconcileFailedReason},
+		"a block that is held":            {ports.ClaimFailed(errHeld), conditionsv1.ReconcileFailedReason},
+		"a block outside of the range":    {ports.ClaimFailed(&ports.OutsideError{}), conditionsv1.ReconcileFailedReason},
+		"a range without a block":         {ports.ClaimFailed(&ports.ExhaustedError{}), conditionsv1.ReconcileFailedReason},
 		"a claim that cannot be written":  {ports.ClaimFailed(errRefused), ""},
-		"a patch that cannot be applied":  {adoption.RenderingFailed(fmt.Errorf("render: %w", &patches.Error{})), controlplanev1.ReconcileFailedReason},
+		"a patch that cannot be applied":  {adoption.RenderingFailed(fmt.Errorf("render: %w", &patches.Error{})), conditionsv1.ReconcileFailedReason},
 		"a rendering that is not stored":  {adoption.RenderingFailed(errRefused), ""},
 		"a rendering that others adopted": {adoption.RenderingFailed(errExists), ""},
 	} {

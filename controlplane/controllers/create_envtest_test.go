@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
@@ -72,14 +73,14 @@ func startInOrder(t *testing.T, firstEtcd, secondEtcd string) {
 		if got := tt.workloads(); !slices.Equal(got, slices.Sorted(slices.Values(step.then))) {
 			t.Errorf("once %q is ready there are %v", step.starts, got)
 		}
-		available := conditions.Get(tt.controlPlane(), controlplanev1.AvailableCondition)
+		available := conditions.Get(tt.controlPlane(), conditionsv1.AvailableCondition)
 		if available == nil || available.Status != metav1.ConditionFalse || !strings.Contains(available.Message, step.says) {
 			t.Errorf("once %q is ready, available is %v", step.starts, available)
 		}
 	}
 	delete(tt.host.stopped, names.KubeScheduler)
 	tt.settle()
-	if available := conditions.Get(tt.controlPlane(), controlplanev1.AvailableCondition); available.Status != metav1.ConditionTrue {
+	if available := conditions.Get(tt.controlPlane(), conditionsv1.AvailableCondition); available.Status != metav1.ConditionTrue {
 		t.Errorf("at the end, available is %v", available)
 	}
 }
@@ -120,15 +121,15 @@ func TestACreatedControlPlane(t *testing.T) {
 			"it says its version":                  len(status.Versions) == 1 && status.Versions[0].Version == "v1.36.3" && status.Versions[0].Replicas == 3,
 			"it sums up etcd":                      status.EtcdHealth == "3/3 3/3",
 			"its status is of its spec":            status.ObservedGeneration == controlPlane.Generation,
-			"it is available":                      conditions.IsTrue(controlPlane, controlplanev1.AvailableCondition),
-			"its condition Initialized is true":    conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition),
-			"its certificates are available":       conditions.IsTrue(controlPlane, controlplanev1.CertificatesAvailableCondition),
-			"its components are healthy":           conditions.IsTrue(controlPlane, controlplanev1.ControlPlaneComponentsHealthyCondition),
-			"etcd's health is unknown without one": conditions.IsUnknown(controlPlane, controlplanev1.EtcdClusterHealthyCondition),
-			"it does not roll out":                 conditions.IsFalse(controlPlane, controlplanev1.RollingOutCondition),
-			"it does not scale up":                 conditions.IsFalse(controlPlane, controlplanev1.ScalingUpCondition),
-			"it does not scale down":               conditions.IsFalse(controlPlane, controlplanev1.ScalingDownCondition),
-			"it is not deleted":                    conditions.IsFalse(controlPlane, controlplanev1.DeletingCondition),
+			"it is available":                      conditions.IsTrue(controlPlane, conditionsv1.AvailableCondition),
+			"its condition Initialized is true":    conditions.IsTrue(controlPlane, conditionsv1.InitializedCondition),
+			"its certificates are available":       conditions.IsTrue(controlPlane, conditionsv1.CertificatesAvailableCondition),
+			"its components are healthy":           conditions.IsTrue(controlPlane, conditionsv1.ControlPlaneComponentsHealthyCondition),
+			"etcd's health is unknown without one": conditions.IsUnknown(controlPlane, conditionsv1.EtcdClusterHealthyCondition),
+			"it does not roll out":                 conditions.IsFalse(controlPlane, conditionsv1.RollingOutCondition),
+			"it does not scale up":                 conditions.IsFalse(controlPlane, conditionsv1.ScalingUpCondition),
+			"it does not scale down":               conditions.IsFalse(controlPlane, conditionsv1.ScalingDownCondition),
+			"it is not deleted":                    conditions.IsFalse(controlPlane, conditionsv1.DeletingCondition),
 			"it is not paused":                     conditions.IsFalse(controlPlane, clusterv1.PausedCondition),
 		} {
 			if !is {
@@ -332,7 +333,7 @@ func TestABlockOfPortsThatAnotherHoldsIsSaidToBe(t *testing.T) {
 		c.Spec.Hosting.Ports = holder.controlPlane().Spec.Hosting.Ports
 	})
 	tt.settle()
-	available := conditions.Get(tt.controlPlane(), controlplanev1.AvailableCondition)
+	available := conditions.Get(tt.controlPlane(), conditionsv1.AvailableCondition)
 	if available.Status != metav1.ConditionFalse || !strings.Contains(available.Message, "belong to Cluster "+holder.cluster.String()) || !strings.Contains(available.Message, "hosting.ports.first") {
 		t.Errorf("it says %v", available)
 	}
@@ -343,7 +344,7 @@ func TestABlockOfPortsThatAnotherHoldsIsSaidToBe(t *testing.T) {
 	holder.delete(holder.controlPlane())
 	holder.gone()
 	tt.settle()
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) || tt.claims() != 1 {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) || tt.claims() != 1 {
 		t.Error("once the block is free it does not take it")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
@@ -185,7 +186,7 @@ func TestDeletionGoesFromPodsToData(t *testing.T) {
 	if pods == 0 {
 		t.Error("no pod is there to wait for")
 	}
-	deleting := conditions.Get(tt.controlPlane(), controlplanev1.DeletingCondition)
+	deleting := conditions.Get(tt.controlPlane(), conditionsv1.DeletingCondition)
 	if deleting == nil || deleting.Status != metav1.ConditionTrue || !strings.Contains(deleting.Message, "Pod blue-etcd-data-0") {
 		t.Errorf("it says %v", deleting)
 	}
@@ -278,7 +279,7 @@ func TestTheDeletionOfARefusedControlPlaneLeavesWorkloadsOfItsNamesAlone(t *test
 		}
 	}
 	reconcile()
-	if reason := conditions.GetReason(tt.controlPlane(), controlplanev1.AvailableCondition); reason != controlplanev1.InvalidSpecReason {
+	if reason := conditions.GetReason(tt.controlPlane(), conditionsv1.AvailableCondition); reason != conditionsv1.InvalidSpecReason {
 		t.Fatalf("it is %s", reason)
 	}
 	tt.delete(tt.controlPlane())

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -22,7 +23,7 @@ import (
 // expectEgress compares the condition, and what API servers read and say of themselves, which is by then the same for all.
 func (tt *tenantTest) expectEgress(when, reason, through string) {
 	tt.t.Helper()
-	if got := conditions.GetReason(tt.controlPlane(), controlplanev1.EgressConfinedCondition); got != reason {
+	if got := conditions.GetReason(tt.controlPlane(), conditionsv1.EgressConfinedCondition); got != reason {
 		tt.t.Errorf("%s the reason is %s, not %s", when, got, reason)
 	}
 	daemons, config := &appsv1.DaemonSet{}, &corev1.ConfigMap{}
@@ -118,20 +119,20 @@ func (tt *tenantTest) expectRest(when string) {
 
 func TestFinding2ATenantOfAnOlderReleaseIsConfinedByARolloutAlone(t *testing.T) {
 	tt := newEgressTest(t, controlplanev1.AddonManaged)
-	tt.expectEgress("when it is made", controlplanev1.ConfinedReason, "cluster,controlplane")
+	tt.expectEgress("when it is made", conditionsv1.ConfinedReason, "cluster,controlplane")
 	tt.expectRest("when it is made")
 
 	tt.storeOlder()
 	pods := tt.podUIDs()
 	tt.upgradeProvider()
-	tt.expectEgress("after the upgrade of the provider", controlplanev1.OlderRenderingReason, "")
+	tt.expectEgress("after the upgrade of the provider", conditionsv1.OlderRenderingReason, "")
 	tt.expectRest("after the upgrade of the provider")
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Addons.CoreDNS.Mode = controlplanev1.AddonNone })
-	tt.expectEgress("after a change that is not its own", controlplanev1.OlderRenderingReason, "")
+	tt.expectEgress("after a change that is not its own", conditionsv1.OlderRenderingReason, "")
 	if after := tt.podUIDs(); !maps.Equal(pods, after) {
 		t.Errorf("pods were replaced: %v, before %v", after, pods)
 	}
-	for _, name := range []string{controlplanev1.AvailableCondition, controlplanev1.ReconciledCondition} {
+	for _, name := range []string{conditionsv1.AvailableCondition, conditionsv1.ReconciledCondition} {
 		if !conditions.IsTrue(tt.controlPlane(), name) {
 			t.Errorf("%s is %v", name, conditions.Get(tt.controlPlane(), name))
 		}
@@ -139,7 +140,7 @@ func TestFinding2ATenantOfAnOlderReleaseIsConfinedByARolloutAlone(t *testing.T) 
 
 	tt.program.Clock = inTwoMinutes()
 	tt.editSpec(rollOutSoon)
-	tt.expectEgress("after spec.rollout.after", controlplanev1.ConfinedReason, "cluster,controlplane")
+	tt.expectEgress("after spec.rollout.after", conditionsv1.ConfinedReason, "cluster,controlplane")
 	tt.expectRest("after spec.rollout.after")
 }
 
@@ -147,15 +148,15 @@ func TestFinding2ATenantOfAnOlderReleaseIsConfinedByARolloutAlone(t *testing.T) 
 func TestFinding2ATenantWithoutKonnectivityStaysAndIsToldOf(t *testing.T) {
 	tt := newEgressTest(t, controlplanev1.AddonNone)
 	pods := tt.podUIDs()
-	tt.expectEgress("when it is made", controlplanev1.KonnectivityOffReason, "")
+	tt.expectEgress("when it is made", conditionsv1.KonnectivityOffReason, "")
 	tt.upgradeProvider()
-	tt.expectEgress("after the upgrade of the provider", controlplanev1.KonnectivityOffReason, "")
+	tt.expectEgress("after the upgrade of the provider", conditionsv1.KonnectivityOffReason, "")
 	tt.expectRest("after the upgrade of the provider")
 	if after := tt.podUIDs(); !maps.Equal(pods, after) {
 		t.Errorf("pods were replaced: %v, before %v", after, pods)
 	}
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Addons.Konnectivity.Mode = controlplanev1.AddonManaged })
-	tt.expectEgress("when it is switched on", controlplanev1.ConfinedReason, "cluster,controlplane")
+	tt.expectEgress("when it is switched on", conditionsv1.ConfinedReason, "cluster,controlplane")
 }
 
 // Who applies a manifest again that never named the mode must not switch anything on.

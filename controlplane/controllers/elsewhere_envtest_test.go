@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -324,15 +325,15 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 	e.host.keepWorking()
 	g := &gate{}
 	stop := startManagerThatAsks(t, g, healthyEtcd)
-	available := controlplanev1.AvailableCondition
+	available := conditionsv1.AvailableCondition
 
 	eventually(t, "it says that its Secret is missing",
-		e.says(available, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, e.key.Namespace+"/"+hostKubeconfig))
+		e.says(available, metav1.ConditionUnknown, conditionsv1.InvalidHostKubeconfigReason, e.key.Namespace+"/"+hostKubeconfig))
 	e.link.set(true)
 	e.writeKubeconfig("away")
 	e.lookNow("away")
 	eventually(t, "it says that the host cluster is away",
-		e.says(available, metav1.ConditionUnknown, controlplanev1.HostClusterUnreachableReason, "gives no access"))
+		e.says(available, metav1.ConditionUnknown, conditionsv1.HostClusterUnreachableReason, "gives no access"))
 	e.link.set(false)
 	eventually(t, "it is available", e.available)
 	eventually(t, "etcd is founded", func() bool { return etcdclusters.Bootstrapped(e.controlPlane(), names.EtcdData) })
@@ -429,7 +430,7 @@ func (e *elsewhereTest) isElsewhere(t *testing.T) {
 	_, blocked := controlPlane.Annotations[clusterctlv1.BlockMoveAnnotation]
 	_, taken := secret.Labels[clusterctlv1.ClusterctlMoveLabel]
 	for what, is := range map[string]bool{
-		"clusterctl move takes it along":                !blocked && conditions.IsTrue(controlPlane, controlplanev1.MovableCondition),
+		"clusterctl move takes it along":                !blocked && conditions.IsTrue(controlPlane, conditionsv1.MovableCondition),
 		"clusterctl move takes its Secret along":        taken,
 		"its Secret is nobody's but the person's":       len(secret.OwnerReferences) == 0,
 		"its endpoint is the one that a person gave it": controlPlane.Spec.ControlPlaneEndpoint.Host == e.host.reachedAt,
@@ -490,12 +491,12 @@ func (e *elsewhereTest) move() {
 }
 
 func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
-	deleting, kubeconfig := controlplanev1.DeletingCondition, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}}
+	deleting, kubeconfig := conditionsv1.DeletingCondition, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}}
 	// A Secret that is just gone would leave the connection open for a while.
 	edit(t, client.ObjectKeyFromObject(kubeconfig), kubeconfig, func(s *corev1.Secret) { s.Data = nil })
 	e.lookNow("without its kubeconfig")
 	eventually(t, "it says that its kubeconfig is missing",
-		e.says(controlplanev1.AvailableCondition, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, "no data key"))
+		e.says(conditionsv1.AvailableCondition, metav1.ConditionUnknown, conditionsv1.InvalidHostKubeconfigReason, "no data key"))
 	e.delete(kubeconfig)
 	e.delete(e.controlPlane())
 	eventually(t, "the deletion says which Secret it misses", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, hostKubeconfig))
@@ -551,7 +552,7 @@ func TestAControlPlaneThatNeverFoundItsHostClusterGoes(t *testing.T) {
 	stop := startManager(t, &gate{})
 	defer stop()
 	eventually(t, "it says that its Secret is missing",
-		e.says(controlplanev1.AvailableCondition, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, hostKubeconfig))
+		e.says(conditionsv1.AvailableCondition, metav1.ConditionUnknown, conditionsv1.InvalidHostKubeconfigReason, hostKubeconfig))
 	e.delete(e.controlPlane())
 	eventually(t, "it is gone", func() bool {
 		return apierrors.IsNotFound(environment.Client.Get(t.Context(), e.key, &controlplanev1.KOKControlPlane{}))

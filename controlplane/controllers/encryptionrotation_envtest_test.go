@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -144,7 +145,7 @@ func TestBothKindsRotateTogether(t *testing.T) {
 			objects += rest
 		}
 	}
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "pod-tokens/"+file,
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "pod-tokens/"+file,
 		objects+"/secrets (2 are encrypted by the former key)", objects+"/widgets.example.org (1 are", "spec.keyRotation.completeAfter")
 	tt.wasMade(names.KubeAPIServer, 3)
 	tt.wasMade(names.KubeControllerManager, 2)
@@ -164,7 +165,7 @@ func TestBothKindsRotateTogether(t *testing.T) {
 	// The former keys are not dropped while one of them is needed.
 	tt.completeKeys("pod-tokens/" + file)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "waits for the encryption key",
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "service account key (Prepared", "waits for the encryption key",
 		"the former key is needed by "+objects+"/secrets (2 are encrypted by the former key), "+objects+"/widgets.example.org")
 	tt.wasMade(names.KubeAPIServer, 3)
 
@@ -174,11 +175,11 @@ func TestBothKindsRotateTogether(t *testing.T) {
 		c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "missing", RequestedAt: metav1.NewTime(time.Now().Truncate(time.Second))}
 	})
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, objects+" (spec.etcd.restore asks for a restore in place")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, objects+" (spec.etcd.restore asks for a restore in place")
 	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Etcd.Restore = nil })
 
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "service account key (Over", "encryption key (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "service account key (Over", "encryption key (Over")
 	tt.wasMade(names.KubeAPIServer, 4)
 	tt.wasMade(names.KubeControllerManager, 2)
 	tt.wasMade(names.EtcdData, 1)
@@ -201,7 +202,7 @@ func TestADroppedEncryptionKeyComesBackWhileSomethingNeedsIt(t *testing.T) {
 	tt.encrypts(data)
 	tt.prepareKinds(controlplanev1.EncryptionKeyKind)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "encryption key (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "encryption key (Prepared")
 	if tt.rotationNow() != nil {
 		t.Error("a kind rotates that nobody asked for")
 	}
@@ -226,14 +227,14 @@ func TestADroppedEncryptionKeyComesBackWhileSomethingNeedsIt(t *testing.T) {
 	}
 	data.set(map[string]string{"/registry/secrets/default/a": "k8s:enc:secretbox:v1:key1:…"})
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "the former key is needed by objects/", "/secrets (1 are encrypted")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "the former key is needed by objects/", "/secrets (1 are encrypted")
 	tt.boxesHave("key1", 1, 3)
 	if !bytes.Equal(tt.keys()["blue-encryption"]["encryption-key"], born) {
 		t.Error("the former key is gone")
 	}
 	data.set(nil)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "encryption key (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "encryption key (Over")
 }
 
 // An API server on a host node that was deleted by mistake writes by the former key after the look at etcd. Looks go on in the
@@ -272,7 +273,7 @@ func (tt *tenantTest) rotatesUntil(what string, is func(phase rotation.Phase, sa
 		if err := tt.reconcile(); err != nil {
 			return false, err
 		}
-		if told := conditions.Get(tt.controlPlane(), controlplanev1.KeysRotatingCondition); told != nil {
+		if told := conditions.Get(tt.controlPlane(), conditionsv1.KeysRotatingCondition); told != nil {
 			says = told.Message
 		}
 		tt.keepsThePromises()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -118,7 +119,7 @@ func TestVolumesForSnapshotsStayWithTheirStatefulSet(t *testing.T) {
 		if volumes := etcdcomponent.SnapshotVolumes(workload); volumes == nil || volumes.Size.String() != "4Gi" {
 			t.Errorf("%s: members have %+v", step.does, volumes)
 		}
-		if reconciled := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); reconciled.Reason == controlplanev1.ReconcileFailedReason {
+		if reconciled := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); reconciled.Reason == conditionsv1.ReconcileFailedReason {
 			t.Errorf("%s: it says %s", step.does, reconciled.Message)
 		}
 	}

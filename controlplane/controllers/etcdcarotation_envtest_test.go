@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -158,7 +159,7 @@ func TestTheCAOfTheDataEtcdRotatesInTwoPhases(t *testing.T) {
 	born := tt.keyMaterial()
 	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared", "spec.keyRotation.completeAfter", "certificates that people took")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "etcd CA (Prepared", "spec.keyRotation.completeAfter", "certificates that people took")
 	made := tt.rotationOf(etcdRotation)
 	tt.wereMade(map[string]int{names.EtcdData: 3, names.EtcdEvents: 2, names.KubeAPIServer: 3, names.KubeControllerManager: 1, names.KubeScheduler: 1})
 	if tt.rotationOf(eventsRotation) != nil || tt.rotationNow() != nil {
@@ -167,7 +168,7 @@ func TestTheCAOfTheDataEtcdRotatesInTwoPhases(t *testing.T) {
 
 	tt.completeKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "etcd CA (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "etcd CA (Over")
 	tt.wereMade(map[string]int{names.EtcdData: 4, names.EtcdEvents: 3, names.KubeAPIServer: 4, names.KubeControllerManager: 1, names.KubeScheduler: 1})
 	tt.hasNoneOf(born, "etcd-ca")
 	if got := tt.keys()["blue-etcd"]; !maps.EqualFunc(got, made.Key, bytes.Equal) {
@@ -180,7 +181,7 @@ func TestTheCAOfTheDataEtcdRotatesInTwoPhases(t *testing.T) {
 	// The next one begins with a CA that a rotation made.
 	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "etcd CA (Prepared")
 	tt.wereMade(map[string]int{names.EtcdData: 6, names.EtcdEvents: 4, names.KubeAPIServer: 6})
 }
 
@@ -197,11 +198,11 @@ func TestBothCAsOfEtcdRotateTogether(t *testing.T) {
 	born := tt.keyMaterial()
 	tt.prepareKinds(controlplanev1.EtcdEventsCAKind, controlplanev1.EtcdCAKind)
 	tt.settleWith(2)
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared", "events etcd CA (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "etcd CA (Prepared", "events etcd CA (Prepared")
 	tt.wereMade(map[string]int{names.EtcdData: 3, names.EtcdEvents: 3, names.KubeAPIServer: 3})
 	tt.completeKeys()
 	tt.settleWith(2)
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "etcd CA (Over", "events etcd CA (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "etcd CA (Over", "events etcd CA (Over")
 	tt.wereMade(map[string]int{names.EtcdData: 4, names.EtcdEvents: 4, names.KubeAPIServer: 4})
 	tt.hasNoneOf(born, "etcd-ca", "etcd-events-ca")
 	if refused := tt.told.refused(); len(refused) > 0 {
@@ -242,7 +243,7 @@ func TestTheCAOfTheEventsEtcdRotatesWhereEventsAreInTheData(t *testing.T) {
 	born := tt.keyMaterial()
 	tt.prepareKinds(controlplanev1.EtcdEventsCAKind, controlplanev1.EtcdCAKind)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared", "events etcd CA (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "etcd CA (Prepared", "events etcd CA (Prepared")
 	tt.wereMade(map[string]int{names.EtcdData: 3, names.KubeAPIServer: 3})
 	tt.completeKeys()
 	tt.settleKeeping()
@@ -257,7 +258,7 @@ func TestNoCAOfEtcdRotatesWhereMembersWouldLoseTheirData(t *testing.T) {
 	tt.settle()
 	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settle()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "etcd CA: has not begun: members of etcd-data and etcd-events would have to restart")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "etcd CA: has not begun: members of etcd-data and etcd-events would have to restart")
 	if tt.rotationOf(etcdRotation) != nil {
 		t.Error("it has begun")
 	}
@@ -277,13 +278,13 @@ func TestMembersAreAddedWhileTheCAOfEtcdRotates(t *testing.T) {
 	}
 	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Etcd.Data.Replicas = ptr.To[int32](3) })
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "etcd CA (Prepared")
 	if got := etcdclusters.Voters(tt.controlPlane(), names.EtcdData); got != 3 {
 		t.Errorf("%d members vote", got)
 	}
 	tt.completeKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "etcd CA (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "etcd CA (Over")
 	if refused := tt.told.refused(); len(refused) > 0 {
 		t.Errorf("the manager was refused: %v", refused)
 	}
@@ -311,7 +312,7 @@ func TestTheCAOfEtcdWaitsForAMemberThatIsAway(t *testing.T) {
 	}
 	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settle()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparingReason, "etcd CA (Trusting", "pod "+away)
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparingReason, "etcd CA (Trusting", "pod "+away)
 	for _, ordinal := range []int32{0, 1} {
 		if got := tt.host.made[statustest.PodName(names.EtcdData, ordinal)]; got != 1 {
 			t.Errorf("member %d was made %d times", ordinal, got)
@@ -319,7 +320,7 @@ func TestTheCAOfEtcdWaitsForAMemberThatIsAway(t *testing.T) {
 	}
 	tt.host.off[pod.Spec.NodeName] = false
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "etcd CA (Prepared")
 }
 
 // A manager that is killed after any write, or whose writes are refused, ends the same, and restarts no pod more often.

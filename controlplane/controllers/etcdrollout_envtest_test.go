@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
@@ -122,7 +123,7 @@ func (r *rolled) expectReplaced(when string, want ...int32) {
 
 func (r *rolled) expectRollingOut(says string) {
 	r.t.Helper()
-	rolling := conditions.Get(r.controlPlane(), controlplanev1.RollingOutCondition)
+	rolling := conditions.Get(r.controlPlane(), conditionsv1.RollingOutCondition)
 	if (rolling.Status == metav1.ConditionTrue) != (says != "") || !strings.Contains(rolling.Message, says) {
 		r.t.Errorf("it rolls out: %s %s, want %q", rolling.Status, rolling.Message, says)
 	}
@@ -284,7 +285,7 @@ func TestAnEtcdThatNeverStartedIsMended(t *testing.T) {
 	r.settle()
 	r.expectReplaced("at the end", 0, 1, 2)
 	r.expectUpToDate("60m")
-	if !conditions.IsTrue(r.controlPlane(), controlplanev1.AvailableCondition) {
+	if !conditions.IsTrue(r.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Error("it is not available")
 	}
 }

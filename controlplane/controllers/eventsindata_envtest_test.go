@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -23,8 +24,8 @@ func TestATenantWithItsEventsInTheDataHasOneEtcd(t *testing.T) {
 	tt := newTenantTest(t, eventsInData)
 	tt.settle()
 	controlPlane := tt.controlPlane()
-	if !conditions.IsTrue(controlPlane, controlplanev1.AvailableCondition) || controlPlane.Status.EtcdHealth != "1/1" || len(controlPlane.Status.Etcd) != 1 {
-		t.Errorf("it says %v and %s of etcd, and %v", conditions.Get(controlPlane, controlplanev1.AvailableCondition), controlPlane.Status.EtcdHealth, controlPlane.Status.Etcd)
+	if !conditions.IsTrue(controlPlane, conditionsv1.AvailableCondition) || controlPlane.Status.EtcdHealth != "1/1" || len(controlPlane.Status.Etcd) != 1 {
+		t.Errorf("it says %v and %s of etcd, and %v", conditions.Get(controlPlane, conditionsv1.AvailableCondition), controlPlane.Status.EtcdHealth, controlPlane.Status.Etcd)
 	}
 	for _, object := range tt.objects() {
 		// Its keys are made with all others.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -97,7 +97,7 @@ func (tt *tenantTest) reasons() string {
 	}
 	var messages []string
 	for _, condition := range tt.controlPlane().Status.Conditions {
-		if slices.Contains([]string{controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.ControlPlaneComponentsHealthyCondition}, condition.Type) {
+		if slices.Contains([]string{conditionsv1.AvailableCondition, conditionsv1.EtcdClusterHealthyCondition, conditionsv1.ControlPlaneComponentsHealthyCondition}, condition.Type) {
 			messages = append(messages, condition.Message)
 		}
 	}
@@ -138,7 +138,7 @@ func TestAHostNodeThatIsNotHeardFromIsSaidToBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	message := tt.reasons()
-	if !conditions.IsUnknown(tt.controlPlane(), controlplanev1.AvailableCondition) || !strings.Contains(message, "does not hear from "+node.Name) {
+	if !conditions.IsUnknown(tt.controlPlane(), conditionsv1.AvailableCondition) || !strings.Contains(message, "does not hear from "+node.Name) {
 		t.Errorf("it says %s", message)
 	}
 }

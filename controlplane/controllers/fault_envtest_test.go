@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
@@ -111,7 +112,7 @@ func (tt *tenantTest) startAfterDeath() bool {
 func (tt *tenantTest) settleThroughFaults() {
 	tt.t.Helper()
 	keys := tt.workThroughFaults()
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 		tt.t.Errorf("it is not available: %+v", tt.controlPlane().Status.Conditions)
 	}
 	tt.sameKeys(keys)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
@@ -116,7 +117,7 @@ func TestFinding7AForgedRevisionIsNotApplied(t *testing.T) {
 		forged := tt.forge(test.forge)
 		err := tt.reconcile()
 		want := fmt.Sprintf("ControllerRevision %s/%s is not applied: ", forged.Namespace, forged.Name)
-		condition := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition)
+		condition := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition)
 		if err == nil || condition == nil || condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, want) ||
 			!strings.Contains(condition.Message, test.says) || !strings.Contains(condition.Message, "delete it") {
 			t.Errorf("%s: %v, %+v", name, err, condition)
@@ -135,7 +136,7 @@ func TestFinding7AForgedRevisionIsNotApplied(t *testing.T) {
 		}
 	}
 	tt.settle()
-	if condition := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); condition.Status != metav1.ConditionTrue {
+	if condition := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); condition.Status != metav1.ConditionTrue {
 		t.Errorf("without forged revisions: %+v", condition)
 	}
 }
@@ -180,7 +181,7 @@ func TestFinding7AStoredRenderingOutlivesStricterLimits(t *testing.T) {
 	limits.HostNodes["pool"] = "new"
 	tt.program.Allow = limits.Allow
 	tt.settle()
-	if condition := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); condition.Status != metav1.ConditionTrue {
+	if condition := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); condition.Status != metav1.ConditionTrue {
 		t.Errorf("with stricter limits: %+v", condition)
 	}
 	tt.forge(changed([]any{map[string]any{"name": "kube-scheduler", "image": "other.example/a:v1", "securityContext": map[string]any{

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
@@ -188,20 +189,20 @@ func TestFinding8ATokenThatCannotBeRenewedSaysSo(t *testing.T) {
 	e.user.Token = e.other.oldToken(t, account, time.Now().Add(8*time.Minute))
 	e.writeKubeconfig("ends soon")
 	startManagerThatAsks(t, &gate{}, healthyEtcd)
-	reconciled := func() string { return conditions.GetMessage(e.controlPlane(), controlplanev1.ReconciledCondition) }
+	reconciled := func() string { return conditions.GetMessage(e.controlPlane(), conditionsv1.ReconciledCondition) }
 	eventually(t, "it says that the token cannot be renewed", func() bool {
 		said := reconciled()
 		return strings.Contains(said, "cannot be renewed") && strings.Contains(said, `"other" is forbidden`) && strings.Contains(said, way)
 	})
 	eventually(t, "it is available all the same", func() bool {
-		return conditions.IsTrue(e.controlPlane(), controlplanev1.AvailableCondition)
+		return conditions.IsTrue(e.controlPlane(), conditionsv1.AvailableCondition)
 	})
 	e.user.Token = e.other.oldToken(t, account, time.Now().Add(-2*time.Minute))
 	e.writeKubeconfig("ended")
 	e.lookNow("ended")
 	eventually(t, "it says that the token ended", func() bool {
-		is := conditions.Get(e.controlPlane(), controlplanev1.AvailableCondition)
-		return is.Reason == controlplanev1.HostClusterUnreachableReason && strings.Contains(is.Message, "ended at") && strings.Contains(is.Message, way)
+		is := conditions.Get(e.controlPlane(), conditionsv1.AvailableCondition)
+		return is.Reason == conditionsv1.HostClusterUnreachableReason && strings.Contains(is.Message, "ended at") && strings.Contains(is.Message, way)
 	})
 	e.user.Token = e.other.token(t, client.ObjectKey{Namespace: e.key.Namespace, Name: hostAccount})
 	e.writeKubeconfig("new")
@@ -219,7 +220,7 @@ func TestFinding8AnAccountWithoutRightsIsToldTheCommands(t *testing.T) {
 	e.user.Token = e.other.token(t, client.ObjectKeyFromObject(account))
 	e.writeKubeconfig("without rights")
 	startManager(t, &gate{})
-	eventually(t, "it says what to apply", e.says(controlplanev1.AvailableCondition, metav1.ConditionUnknown, controlplanev1.HostClusterUnreachableReason,
+	eventually(t, "it says what to apply", e.says(conditionsv1.AvailableCondition, metav1.ConditionUnknown, conditionsv1.HostClusterUnreachableReason,
 		"sed 's/NAMESPACE/"+e.key.Namespace+"/' host-cluster-namespace.yaml | kubectl apply -f -"))
 }
 

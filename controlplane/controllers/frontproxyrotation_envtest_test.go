@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
@@ -196,13 +197,13 @@ func TestTheFrontProxyCARotatesInTwoPhases(t *testing.T) {
 	// Extension API servers that do not trust the new CA yet would refuse API servers.
 	tt.prepareKinds(controlplanev1.FrontProxyCAKind)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparingReason, "front proxy CA (Trusting",
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparingReason, "front proxy CA (Trusting",
 		"waits for ConfigMap kube-system/extension-apiserver-authentication of the tenant (API servers have not added the new CA")
 	tt.wasMade(names.KubeAPIServer, 2)
 
 	tt.host.publishLate(false)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "front proxy CA (Prepared", "spec.keyRotation.completeAfter",
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "front proxy CA (Prepared", "spec.keyRotation.completeAfter",
 		"extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start")
 	made := tt.rotationOf(frontProxyRotation)
 	next := splitCertificates(made.Key["tls.crt"])
@@ -219,7 +220,7 @@ func TestTheFrontProxyCARotatesInTwoPhases(t *testing.T) {
 
 	tt.completeKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "front proxy CA (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "front proxy CA (Over")
 	if got := tt.host.publishes(); !slices.Equal(got, next) {
 		t.Errorf("%d CAs are published", len(got))
 	}
@@ -274,7 +275,7 @@ func TestAllKindsRotateTogether(t *testing.T) {
 	tt.prepareAllKeys()
 	tt.settleKeeping()
 	tt.isOneCluster()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "cluster CA (Prepared", "front proxy CA (Prepared", "etcd CA (Prepared", "events etcd CA (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "cluster CA (Prepared", "front proxy CA (Prepared", "etcd CA (Prepared", "events etcd CA (Prepared")
 	tt.wasMade(names.KubeAPIServer, 3)
 	tt.wasMade(names.KubeControllerManager, 3)
 	tt.wasMade(names.KubeScheduler, 3)
@@ -283,7 +284,7 @@ func TestAllKindsRotateTogether(t *testing.T) {
 	tt.completeKeys("pod-tokens/" + tt.file())
 	tt.settleKeeping()
 	tt.isOneCluster()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "service account key (Over", "encryption key (Over", "cluster CA (Over", "front proxy CA (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "service account key (Over", "encryption key (Over", "cluster CA (Over", "front proxy CA (Over")
 	tt.wasMade(names.KubeAPIServer, 4)
 	tt.wasMade(names.KubeControllerManager, 4)
 	tt.wasMade(names.KubeScheduler, 4)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -47,7 +48,7 @@ func inTwoMinutes() clock.Clock { return clocktesting.NewFakeClock(time.Now().Ad
 // expectReconciled compares what the condition says; empty for that all is done.
 func (tt *tenantTest) expectReconciled(when, says string) {
 	tt.t.Helper()
-	got := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition)
+	got := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition)
 	if (got.Status == metav1.ConditionTrue) != (says == "") || !strings.Contains(got.Message, says) {
 		tt.t.Errorf("%s it is reconciled: %s %q, want %q", when, got.Status, got.Message, says)
 	}
@@ -98,7 +99,7 @@ func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
 	tt.expectReconciled("while nothing else is asked for", "")
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeScheduler.Resources = requests("60m") })
 	tt.expectReconciled("with a change of the last component", "kube-scheduler takes no change while etcd-data gains members")
-	if tt.says(controlplanev1.ReconciledCondition, names.KubeAPIServer)() {
+	if tt.says(conditionsv1.ReconciledCondition, names.KubeAPIServer)() {
 		t.Error("API servers wait, of which no change was asked")
 	}
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeAPIServer.Resources = requests("60m") })
@@ -151,7 +152,7 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](1) })
 			reason := fmt.Sprintf("etcd-data: 2 members exist, 1 are wanted: member %s does not answer: without %s the quorum would be at risk",
 				statustest.PodName(names.EtcdData, 0), statustest.PodName(names.EtcdData, 1))
-			if down := conditions.Get(tt.controlPlane(), controlplanev1.ScalingDownCondition); down.Status != metav1.ConditionTrue || down.Message != reason {
+			if down := conditions.Get(tt.controlPlane(), conditionsv1.ScalingDownCondition); down.Status != metav1.ConditionTrue || down.Message != reason {
 				t.Errorf("while the quorum would be at risk it scales down: %s %q, want %q", down.Status, down.Message, reason)
 			}
 			if count := etcdclusters.Voters(tt.controlPlane(), names.EtcdData); count != 2 {
@@ -192,7 +193,7 @@ func (tt *tenantTest) expectOthersReplaced(when string) {
 			tt.t.Errorf("%s %s was made %d times, want %d", when, pod, made, want)
 		}
 	}
-	if rolling := conditions.Get(tt.controlPlane(), controlplanev1.RollingOutCondition); rolling.Status != metav1.ConditionFalse {
+	if rolling := conditions.Get(tt.controlPlane(), conditionsv1.RollingOutCondition); rolling.Status != metav1.ConditionFalse {
 		tt.t.Errorf("%s it rolls out: %s", when, rolling.Message)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
@@ -255,7 +256,7 @@ func TestNoComponentTakesAChangeThatIsNotRecorded(t *testing.T) {
 	if err := environment.Client.Get(t.Context(), client.ObjectKeyFromObject(scheduler), scheduler); err != nil {
 		t.Errorf("kube-scheduler is not repaired meanwhile: %v", err)
 	}
-	if reconciled := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); reconciled == nil || reconciled.Status != metav1.ConditionFalse || !strings.Contains(reconciled.Message, "exceeded quota") {
+	if reconciled := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); reconciled == nil || reconciled.Status != metav1.ConditionFalse || !strings.Contains(reconciled.Message, "exceeded quota") {
 		t.Errorf("Reconciled is %+v", reconciled)
 	}
 	tt.program.Client = inner
@@ -325,7 +326,7 @@ func TestARevisionOfSomebodyElseIsNotTakenForOnesOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reconciled := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition)
+	reconciled := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition)
 	if newest := tt.newestOf(names.KubeScheduler); newest.Revision != 1 || reconciled == nil || !strings.Contains(reconciled.Message, "blue-spec-2 is of somebody else: delete it") {
 		t.Errorf("kube-scheduler has revision %d, and Reconciled is %+v", newest.Revision, reconciled)
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
@@ -43,10 +44,10 @@ func (r *Reconciler) hostOf(ctx context.Context, cluster *clusterv1.Cluster, con
 func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) ctrl.Result {
 	r.endBackground(client.ObjectKeyFromObject(controlPlane))
 	again := ctrl.Result{RequeueAfter: settledInterval}
-	if problem.Reason == controlplanev1.InvalidHostKubeconfigReason {
+	if problem.Reason == conditionsv1.InvalidHostKubeconfigReason {
 		again.RequeueAfter = secretInterval
 	}
-	if problem.Reason == controlplanev1.HostClusterConnectingReason && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) &&
+	if problem.Reason == conditionsv1.HostClusterConnectingReason && conditions.IsTrue(controlPlane, conditionsv1.InitializedCondition) &&
 		controlPlane.Status.ObservedGeneration == controlPlane.Generation {
 		return again
 	}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator/operatortest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -94,8 +95,8 @@ func (*forgotten) Withdraw(probe.Key)                                {}
 func (f *forgotten) Forget(object client.ObjectKey)                  { f.objects = append(f.objects, object) }
 
 func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
-	connecting := &hostclusters.Problem{Reason: controlplanev1.HostClusterConnectingReason, Message: "connecting"}
-	away := &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"}
+	connecting := &hostclusters.Problem{Reason: conditionsv1.HostClusterConnectingReason, Message: "connecting"}
+	away := &hostclusters.Problem{Reason: conditionsv1.HostClusterUnreachableReason, Message: "no answer"}
 	for name, test := range map[string]struct {
 		problem *hostclusters.Problem
 		settled bool
@@ -109,7 +110,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, controlPlane := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
 			if test.settled {
-				for _, is := range []string{controlplanev1.AvailableCondition, controlplanev1.InitializedCondition} {
+				for _, is := range []string{conditionsv1.AvailableCondition, conditionsv1.InitializedCondition} {
 					conditions.Set(controlPlane, status.Condition(is, metav1.ConditionTrue, "Is"))
 				}
 			}
@@ -117,7 +118,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 			tasks := operatortest.New()
 			r := &Reconciler{prober: probes, etcdOperator: tasks}
 			r.withoutHost(controlPlane, test.problem)
-			available := conditions.Get(controlPlane, controlplanev1.AvailableCondition)
+			available := conditions.Get(controlPlane, conditionsv1.AvailableCondition)
 			if available == nil || available.Status != test.want {
 				t.Errorf("available is %v", available)
 			}
@@ -133,16 +134,16 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 
 // staysWhileAway are the conditions that stay as they are while the host cluster cannot be used, and why they may.
 var staysWhileAway = map[string]string{
-	clusterv1.PausedCondition:                     "it was set before, and tells of objects in the management cluster",
-	controlplanev1.InitializedCondition:           "it never turns back",
-	controlplanev1.CertificatesAvailableCondition: "nobody makes or removes keys and certificates meanwhile",
-	controlplanev1.AddonsInstalledCondition:       "nobody installs or removes addons meanwhile",
-	controlplanev1.EgressConfinedCondition:        "API servers run as they were rendered, and none is replaced meanwhile",
-	controlplanev1.RollingOutCondition:            "a rollout stops where it is",
-	controlplanev1.ScalingUpCondition:             "a change of the number stops where it is",
-	controlplanev1.ScalingDownCondition:           "a change of the number stops where it is",
-	controlplanev1.MovableCondition:               "it follows from spec",
-	controlplanev1.DeletingCondition:              "a deletion has a path of its own, deleteWithoutHost",
+	clusterv1.PausedCondition:                   "it was set before, and tells of objects in the management cluster",
+	conditionsv1.InitializedCondition:           "it never turns back",
+	conditionsv1.CertificatesAvailableCondition: "nobody makes or removes keys and certificates meanwhile",
+	conditionsv1.AddonsInstalledCondition:       "nobody installs or removes addons meanwhile",
+	conditionsv1.EgressConfinedCondition:        "API servers run as they were rendered, and none is replaced meanwhile",
+	conditionsv1.RollingOutCondition:            "a rollout stops where it is",
+	conditionsv1.ScalingUpCondition:             "a change of the number stops where it is",
+	conditionsv1.ScalingDownCondition:           "a change of the number stops where it is",
+	conditionsv1.MovableCondition:               "it follows from spec",
+	conditionsv1.DeletingCondition:              "a deletion has a path of its own, deleteWithoutHost",
 }
 
 // A condition that status.WithoutHost forgets would stay True although nobody sees what it tells of. CONTRIBUTING.md, "A new
@@ -153,7 +154,7 @@ func TestEveryConditionIsUnknownWithoutTheHostClusterOrHasAReasonToStay(t *testi
 		conditions.Set(controlPlane, metav1.Condition{Type: owned, Status: metav1.ConditionTrue, Reason: "Before"})
 	}
 	r := &Reconciler{prober: &forgotten{}, etcdOperator: operatortest.New()}
-	r.withoutHost(controlPlane, &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"})
+	r.withoutHost(controlPlane, &hostclusters.Problem{Reason: conditionsv1.HostClusterUnreachableReason, Message: "no answer"})
 	for _, owned := range status.Owned {
 		stays := conditions.GetReason(controlPlane, owned) == "Before"
 		switch why := staysWhileAway[owned]; {
@@ -202,7 +203,7 @@ func TestAControlPlaneLeavesWithItsClusterOrAlone(t *testing.T) {
 type awayHosts struct{}
 
 func (awayHosts) Of(context.Context, client.ObjectKey, client.ObjectKey, bool) (*Host, error) {
-	return nil, &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"}
+	return nil, &hostclusters.Problem{Reason: conditionsv1.HostClusterUnreachableReason, Message: "no answer"}
 }
 func (awayHosts) Release(client.ObjectKey) {}
 
@@ -256,7 +257,7 @@ func TestATenantRunsThatWasInitializedOrWhoseEtcdWasFounded(t *testing.T) {
 			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(false)}}
 		}},
 		"one that was initialized does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
-			conditions.Set(c, status.Condition(controlplanev1.InitializedCondition, metav1.ConditionTrue, "Is"))
+			conditions.Set(c, status.Condition(conditionsv1.InitializedCondition, metav1.ConditionTrue, "Is"))
 		}},
 		"one whose etcd was founded does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
 			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(true)}}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
@@ -40,7 +41,7 @@ func TestImagesArePulledWithASecret(t *testing.T) {
 	}
 	says := func(want string) {
 		t.Helper()
-		installed := conditions.Get(tt.controlPlane(), controlplanev1.AddonsInstalledCondition)
+		installed := conditions.Get(tt.controlPlane(), conditionsv1.AddonsInstalledCondition)
 		if installed.Status == metav1.ConditionTrue || !strings.Contains(installed.Message, want) {
 			t.Errorf("it does not say %q: %v", want, installed)
 		}

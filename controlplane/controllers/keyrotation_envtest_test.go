@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -187,7 +188,7 @@ func (tt *tenantTest) settleKeeping() {
 
 func (tt *tenantTest) keysRotatingIs(status metav1.ConditionStatus, reason string, says ...string) {
 	tt.t.Helper()
-	got := conditions.Get(tt.controlPlane(), controlplanev1.KeysRotatingCondition)
+	got := conditions.Get(tt.controlPlane(), conditionsv1.KeysRotatingCondition)
 	if got == nil || got.Status != status || got.Reason != reason {
 		tt.t.Fatalf("the condition is %+v", got)
 	}
@@ -226,14 +227,14 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	sample.OneIn(t, 4, oneKindOfKey)
 	tt := beforeRotation(t)
 	born := tt.keyMaterial()
-	if conditions.Get(tt.controlPlane(), controlplanev1.KeysRotatingCondition) != nil {
+	if conditions.Get(tt.controlPlane(), conditionsv1.KeysRotatingCondition) != nil {
 		t.Error("the condition is there before anybody asks for a rotation")
 	}
 	before := tt.keyArguments(names.KubeAPIServer)
 
 	tt.prepareKeysAt(time.Now().Add(24 * time.Hour))
 	tt.settle()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "the next rotation begins at 20")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "the next rotation begins at 20")
 	if !maps.EqualFunc(before, tt.keyArguments(names.KubeAPIServer), slices.Equal) {
 		t.Error("API servers restarted before the time")
 	}
@@ -241,7 +242,7 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	tt.prepareKeysAt(time.Now().Add(-time.Hour))
 	tt.settleKeeping()
 	file := tt.file()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "pod-tokens/"+file, "spec.keyRotation.completeAfter", "tokens that were handed out")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "service account key (Prepared", "pod-tokens/"+file, "spec.keyRotation.completeAfter", "tokens that were handed out")
 	for pod, args := range tt.keyArguments(names.KubeAPIServer) {
 		if want := []string{"--service-account-key-file=sa.pub", "--service-account-key-file=sa-" + file + ".pub", "--service-account-signing-key-file=sa-" + file + ".key"}; !slices.Equal(args, want) {
 			t.Errorf("pod %s names %v", pod, args)
@@ -264,14 +265,14 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	former := tt.tokenOf(born["sa.pub"])
 	tt.completeKeys("pod-tokens/" + file)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "needed by secret/"+file+"/"+former, "spec.keyRotation.completeAnyway")
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "needed by secret/"+file+"/"+former, "spec.keyRotation.completeAnyway")
 	if now := tt.rotationNow(); now.Phase != rotation.Prepared {
 		t.Fatalf("it is %s", now.Phase)
 	}
 
 	tt.completeKeys("pod-tokens/"+file, "secret/"+file+"/"+former)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "service account key (Over")
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "service account key (Over")
 	for pod, args := range tt.keyArguments(names.KubeAPIServer) {
 		if want := []string{"--service-account-key-file=sa-" + file + ".pub", "--service-account-signing-key-file=sa-" + file + ".key"}; !slices.Equal(args, want) {
 			t.Errorf("pod %s names %v", pod, args)
@@ -294,7 +295,7 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	former = tt.tokenOf(tt.keyMaterial()["sa-"+file+".pub"])
 	tt.prepareKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "pod-tokens/"+tt.file(file), "secret/"+tt.file(file)+"/"+former)
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "pod-tokens/"+tt.file(file), "secret/"+tt.file(file)+"/"+former)
 	tt.wasMade(names.KubeAPIServer, 6)
 }
 
@@ -371,7 +372,7 @@ func TestARotationOutlivesTheStatus(t *testing.T) {
 	if after := tt.rotationNow(); after.Record != before.Record || !bytes.Equal(after.Key["tls.key"], before.Key["tls.key"]) {
 		t.Errorf("it was %+v and is %+v", before.Record, after.Record)
 	}
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason)
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason)
 	tt.wasMade(names.KubeAPIServer, 3)
 }
 
@@ -388,14 +389,14 @@ func TestALostRotationIsForAPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	tt.settle()
-	got := conditions.Get(tt.controlPlane(), controlplanev1.CertificatesAvailableCondition)
-	if got.Reason != controlplanev1.KeyMaterialLostReason || !strings.Contains(got.Message, "blue-key-rotation") {
+	got := conditions.Get(tt.controlPlane(), conditionsv1.CertificatesAvailableCondition)
+	if got.Reason != conditionsv1.KeyMaterialLostReason || !strings.Contains(got.Message, "blue-key-rotation") {
 		t.Fatalf("the condition is %+v", got)
 	}
 	tt.wasMade(names.KubeAPIServer, 3)
 	edit(t, tt.inNamespace("blue-key-material"), &corev1.Secret{}, func(s *corev1.Secret) { s.Data["sa.rotation"] = kept["sa.rotation"] })
 	tt.settle()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason)
+	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason)
 	if !bytes.Equal(tt.keys()["blue-key-rotation"]["sa.rotation"], kept["sa.rotation"]) {
 		t.Error("the other copy is not there again")
 	}

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -40,7 +40,7 @@ func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) flow.Result {
 // was rendered tells: etcd takes the version first, and its pods do not say which they run. Before the tenant's API
 // answered for the first time there are no kubelets.
 func (s *scope) leaves(ctx context.Context) (string, error) {
-	if !s.upgrading() || !conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) {
+	if !s.upgrading() || !conditions.IsTrue(s.controlPlane, conditionsv1.InitializedCondition) {
 		return "", nil
 	}
 	newest := ""

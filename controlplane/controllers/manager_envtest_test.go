@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
@@ -176,8 +177,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 func (tt *tenantTest) available() bool {
-	return conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) &&
-		conditions.IsTrue(tt.controlPlane(), controlplanev1.ReconciledCondition)
+	return conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) &&
+		conditions.IsTrue(tt.controlPlane(), conditionsv1.ReconciledCondition)
 }
 
 func TestTheManagerCaresForTenants(t *testing.T) {

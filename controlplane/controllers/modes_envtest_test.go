@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 )
@@ -146,7 +147,7 @@ func TestTheLifeOfAControlPlaneInEveryMode(t *testing.T) {
 			tt := newTenantTest(t, mode.edit)
 			tt.settle()
 			controlPlane := tt.controlPlane()
-			if !conditions.IsTrue(controlPlane, controlplanev1.AvailableCondition) || !conditions.IsTrue(controlPlane, controlplanev1.ControlPlaneComponentsHealthyCondition) ||
+			if !conditions.IsTrue(controlPlane, conditionsv1.AvailableCondition) || !conditions.IsTrue(controlPlane, conditionsv1.ControlPlaneComponentsHealthyCondition) ||
 				int(ptr.Deref(controlPlane.Status.ReadyReplicas, 0)) != mode.apiServers {
 				t.Fatalf("it is not as it should be: %+v", controlPlane.Status)
 			}
@@ -202,7 +203,7 @@ func TestALoadBalancerIsWaitedFor(t *testing.T) {
 	address := tt.host.balanced
 	tt.host.balanced = ""
 	tt.settle()
-	for _, condition := range []string{controlplanev1.AvailableCondition, controlplanev1.ReconciledCondition} {
+	for _, condition := range []string{conditionsv1.AvailableCondition, conditionsv1.ReconciledCondition} {
 		if got := conditions.Get(tt.controlPlane(), condition); got == nil || !strings.Contains(got.Message, "Service blue-kube-apiserver of type LoadBalancer has no address yet") {
 			t.Errorf("%s says %v", condition, got)
 		}
@@ -221,7 +222,7 @@ func TestALoadBalancerIsWaitedFor(t *testing.T) {
 		tt.host.balanced = ""
 		tt.settle()
 		tt.stillAdvertises(address)
-		if !conditions.IsTrue(tt.controlPlane(), controlplanev1.ReconciledCondition) {
+		if !conditions.IsTrue(tt.controlPlane(), conditionsv1.ReconciledCondition) {
 			t.Error("it is not reconciled")
 		}
 	})
@@ -230,7 +231,7 @@ func TestALoadBalancerIsWaitedFor(t *testing.T) {
 		tt.settle()
 		tt.stillAdvertises(address)
 		want := fmt.Sprintf("is reached at port 6443 of %s now, but certificates, kubeconfigs and workers name port 6443 of %s", tt.host.balanced, address)
-		if got := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); !strings.Contains(got.Message, want) {
+		if got := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); !strings.Contains(got.Message, want) {
 			t.Errorf("it says %v", got)
 		}
 	})

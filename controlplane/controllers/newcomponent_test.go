@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
@@ -87,7 +88,7 @@ func TestTheControllerHandlesANewComponentByItsDescription(t *testing.T) {
 // A component that a list leaves out would be made, and never observed, or the other way round.
 func TestEveryComponentIsHandled(t *testing.T) {
 	steps, kinds := (&Reconciler{}).order(), workloads.Kinds(&controlplanev1.KOKControlPlane{})
-	known := []string{controlplanev1.EtcdClusterHealthyCondition, controlplanev1.ControlPlaneComponentsHealthyCondition}
+	known := []string{conditionsv1.EtcdClusterHealthyCondition, conditionsv1.ControlPlaneComponentsHealthyCondition}
 	for _, component := range registry.Components {
 		if !slices.ContainsFunc(steps, func(step flow.Step[*scope]) bool { return step.Name == component.Name }) {
 			t.Errorf("no step applies %s", component.Name)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
@@ -28,7 +29,7 @@ func (r *Reconciler) refuseUnreferenced(ctx context.Context, cluster *clusterv1.
 	if err != nil {
 		return err
 	}
-	status.Invalid(controlPlane, controlplanev1.NotReferencedReason, problem)
+	status.Invalid(controlPlane, conditionsv1.NotReferencedReason, problem)
 	return helper.Patch(ctx, controlPlane, patch.WithOwnedConditions{Conditions: status.Owned})
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 // Only the control plane that a Cluster names may take its tenant along.
@@ -31,7 +32,7 @@ func TestWhatAClusterDoesNotNameIsNotSaidToRunNothing(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(stranger), told); err != nil {
 		t.Fatal(err)
 	}
-	if reason := conditions.GetReason(told, controlplanev1.AvailableCondition); reason != controlplanev1.NotReferencedReason {
+	if reason := conditions.GetReason(told, conditionsv1.AvailableCondition); reason != conditionsv1.NotReferencedReason {
 		t.Errorf("it says %q", reason)
 	}
 }

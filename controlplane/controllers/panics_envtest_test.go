@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 )
 
@@ -38,13 +38,13 @@ func TestAStepThatPanicsChangesStatusOnce(t *testing.T) {
 				if writes := tt.program.gate.takeWrites(); len(writes) > 0 != wrote {
 					t.Errorf("it wrote %v", writes)
 				}
-				if got := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); got.Reason != controlplanev1.ReconcileFailedReason || !strings.Contains(got.Message, test.step+": "+test.says) {
+				if got := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); got.Reason != conditionsv1.ReconcileFailedReason || !strings.Contains(got.Message, test.step+": "+test.says) {
 					t.Errorf("Reconciled is %s: %s", got.Reason, got.Message)
 				}
 			}
 			*tt.program.Host = sound
 			tt.settle()
-			if got := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); strings.Contains(got.Message, "panicked") {
+			if got := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); strings.Contains(got.Message, "panicked") {
 				t.Errorf("after the fault is gone, Reconciled is %s: %s", got.Reason, got.Message)
 			}
 		})

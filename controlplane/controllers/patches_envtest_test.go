@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -256,13 +257,13 @@ func TestARunningTenantOutlivesAPatchThatIsRefused(t *testing.T) {
 			before, pods := tt.contents(), tt.podUIDs()
 			tt.storeRefused(good, refused.patch)
 			tt.settle()
-			reconciled := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition)
+			reconciled := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition)
 			if reconciled.Status != metav1.ConditionFalse ||
 				!strings.Contains(reconciled.Message, "spec.patches[1]: ") || !strings.Contains(reconciled.Message, refused.says) {
 				t.Errorf("it says %v", reconciled)
 			}
-			if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
-				t.Errorf("it is not available: %v", conditions.Get(tt.controlPlane(), controlplanev1.AvailableCondition))
+			if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
+				t.Errorf("it is not available: %v", conditions.Get(tt.controlPlane(), conditionsv1.AvailableCondition))
 			}
 			// What is edited or deleted comes back, by what is stored.
 			edit(t, tt.inNamespace("blue-kube-scheduler"), &appsv1.Deployment{}, func(d *appsv1.Deployment) {
@@ -280,8 +281,8 @@ func TestARunningTenantOutlivesAPatchThatIsRefused(t *testing.T) {
 			if diff := cmp.Diff(before, tt.contents()); diff != "" {
 				t.Errorf("with the patch removed it is not as before (-before +after):\n%s", diff)
 			}
-			if !conditions.IsTrue(tt.controlPlane(), controlplanev1.ReconciledCondition) {
-				t.Errorf("it says %v", conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition))
+			if !conditions.IsTrue(tt.controlPlane(), conditionsv1.ReconciledCondition) {
+				t.Errorf("it says %v", conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition))
 			}
 			if now := tt.podUIDs(); !maps.Equal(pods, now) {
 				t.Errorf("pods were %v and are %v", pods, now)
@@ -295,15 +296,15 @@ func TestNothingIsMadeWithAPatchThatIsRefused(t *testing.T) {
 	tt := newTenantTest(t, single)
 	tt.storeRefused(patchOf(names.KubeScheduler, "Deployment", "spec: {replicas: 5}"))
 	tt.settle()
-	available := conditions.Get(tt.controlPlane(), controlplanev1.AvailableCondition)
-	if available.Status != metav1.ConditionFalse || available.Reason != controlplanev1.InvalidSpecReason || !strings.Contains(available.Message, "set spec.kubeScheduler.replicas") {
+	available := conditions.Get(tt.controlPlane(), conditionsv1.AvailableCondition)
+	if available.Status != metav1.ConditionFalse || available.Reason != conditionsv1.InvalidSpecReason || !strings.Contains(available.Message, "set spec.kubeScheduler.replicas") {
 		t.Errorf("it says %v", available)
 	}
 	if made := tt.objects(); len(made) > 0 {
 		t.Errorf("there are %v", kindsAndNames(made))
 	}
 	tt.patch()
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Error("without the patch it is not made")
 	}
 }

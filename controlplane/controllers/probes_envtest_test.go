@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdmembers"
@@ -53,8 +53,8 @@ func TestAnswersFromTheBackgroundCompleteACreation(t *testing.T) {
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		_ = tt.reconcile()
 		_, err := tt.host.work(ctx)
-		return conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) &&
-			conditions.IsTrue(tt.controlPlane(), controlplanev1.ReconciledCondition), err
+		return conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) &&
+			conditions.IsTrue(tt.controlPlane(), conditionsv1.ReconciledCondition), err
 	})
 	if err != nil {
 		t.Fatalf("%v; it is %v", err, tt.controlPlane().Status.Conditions)
@@ -116,7 +116,7 @@ func TestAManagerThatStartsAnewWritesNothingThoughItsFirstChecksTakeTooLong(t *t
 	var tenants []*tenantTest
 	healthy := func(tt *tenantTest) func() bool {
 		return func() bool {
-			return tt.available() && conditions.IsTrue(tt.controlPlane(), controlplanev1.EtcdClusterHealthyCondition)
+			return tt.available() && conditions.IsTrue(tt.controlPlane(), conditionsv1.EtcdClusterHealthyCondition)
 		}
 	}
 	for range 2 {
@@ -145,7 +145,7 @@ func TestAManagerThatStartsAnewWritesNothingThoughItsFirstChecksTakeTooLong(t *t
 	startManagerThatAsks(t, &gate{}, noEtcd)
 	for _, tt := range tenants {
 		eventually(t, "it is told that etcd is away", func() bool {
-			is := conditions.Get(tt.controlPlane(), controlplanev1.EtcdClusterHealthyCondition)
+			is := conditions.Get(tt.controlPlane(), conditionsv1.EtcdClusterHealthyCondition)
 			return is.Status == metav1.ConditionUnknown && strings.Contains(is.Message, "cannot be observed")
 		})
 	}

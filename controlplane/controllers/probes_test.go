@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -101,7 +102,7 @@ func TestAddonsWaitForAVersionThatCanBeMade(t *testing.T) {
 func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
 	s := initializedScope()
 	status.Set(s.statusInput(), settled())
-	if !conditions.IsTrue(s.controlPlane, controlplanev1.EtcdClusterHealthyCondition) {
+	if !conditions.IsTrue(s.controlPlane, conditionsv1.EtcdClusterHealthyCondition) {
 		t.Fatal("it was not healthy before")
 	}
 	for name, test := range map[string]struct {
@@ -111,7 +112,7 @@ func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
 		"it is asked for the first time":  {func(*scope) {}, true},
 		"all probes have a result":        {func(s *scope) { s.probing = false }, false},
 		"its spec changed since":          {func(s *scope) { s.controlPlane.Generation++ }, false},
-		"it was never initialized before": {func(s *scope) { conditions.Delete(s.controlPlane, controlplanev1.InitializedCondition) }, false},
+		"it was never initialized before": {func(s *scope) { conditions.Delete(s.controlPlane, conditionsv1.InitializedCondition) }, false},
 	} {
 		s := initializedScope()
 		status.Set(s.statusInput(), settled())

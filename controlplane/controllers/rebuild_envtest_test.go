@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
@@ -94,12 +95,12 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 		{"a snapshot that its trial refused", func() {
 			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
 				s.Status.EtcdVersion = "3.5.0"
-				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionFalse, Reason: "Damaged", Message: "a page is torn"})
+				conditions.Set(s, metav1.Condition{Type: conditionsv1.SnapshotVerifiedCondition, Status: metav1.ConditionFalse, Reason: "Damaged", Message: "a page is torn"})
 			})
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "which cannot be used (Damaged: a page is torn): name another"},
 		{"a manager that has just started, and knows no volume", func() {
 			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
-				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
+				conditions.Set(s, metav1.Condition{Type: conditionsv1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
 			})
 			tt.program.prober = telling{}
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "members are being asked how much room their volumes have"},
@@ -132,7 +133,7 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 		}
 	}
 	tt.settle()
-	if record := tt.record(); record.Restore != "" || !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+	if record := tt.record(); record.Restore != "" || !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Errorf("it has begun with %+v, or the control plane is not available", record)
 	}
 }
@@ -229,7 +230,7 @@ func restorable(t *testing.T, members int) *tenantTest {
 	// A member's agent would report this.
 	tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
 		s.Status.Slot, s.Status.EncryptionKeyID, s.Status.EtcdVersion = s.Spec.Slot, keyID, "3.5.0"
-		conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
+		conditions.Set(s, metav1.Condition{Type: conditionsv1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
 	})
 	return tt
 }
@@ -335,7 +336,7 @@ func (tt *tenantTest) record() (record rebuild.Record) {
 }
 
 func (tt *tenantTest) restoring() bool {
-	return conditions.IsTrue(tt.controlPlane(), controlplanev1.EtcdRecoveringCondition)
+	return conditions.IsTrue(tt.controlPlane(), conditionsv1.EtcdRecoveringCondition)
 }
 
 // expectRestored fails unless the restore is over, and said to be.
@@ -345,7 +346,7 @@ func (tt *tenantTest) expectRestored(requested metav1.Time) {
 	if !data.RestoredAt.Time.Equal(requested.Time) || data.ClusterID == formerID || data.ClusterID != tt.record().ClusterID {
 		tt.t.Errorf("the status of the data etcd is %+v, and the record %+v", data, tt.record())
 	}
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) || tt.restoring() {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) || tt.restoring() {
 		tt.t.Errorf("it is not available, or still restores: %+v", tt.controlPlane().Status.Conditions)
 	}
 }

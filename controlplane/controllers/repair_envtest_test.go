@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -271,8 +272,8 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 				}
 			})
 			tt.settle()
-			available := conditions.Get(tt.controlPlane(), controlplanev1.CertificatesAvailableCondition)
-			if available.Status != metav1.ConditionFalse || available.Reason != controlplanev1.KeyMaterialLostReason ||
+			available := conditions.Get(tt.controlPlane(), conditionsv1.CertificatesAvailableCondition)
+			if available.Status != metav1.ConditionFalse || available.Reason != conditionsv1.KeyMaterialLostReason ||
 				!strings.Contains(available.Message, lost.what) || !strings.Contains(available.Message, lost.secret) {
 				t.Errorf("it says %v", available)
 			}
@@ -291,7 +292,7 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.settle()
-			if !conditions.IsTrue(tt.controlPlane(), controlplanev1.CertificatesAvailableCondition) {
+			if !conditions.IsTrue(tt.controlPlane(), conditionsv1.CertificatesAvailableCondition) {
 				t.Error("with the backup restored it is not available")
 			}
 			etcds.forgotten = 0

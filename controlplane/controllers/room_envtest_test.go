@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -46,7 +47,7 @@ func TestAnAutoscalerThatWantsMoreThanThereAreHostNodesIsToldSo(t *testing.T) {
 		tt.settle()
 	}
 	expectReconciled := func(when string) {
-		if got := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition); got.Status != metav1.ConditionTrue {
+		if got := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); got.Status != metav1.ConditionTrue {
 			t.Errorf("%s it says %s", when, got.Message)
 		}
 	}
@@ -56,11 +57,11 @@ func TestAnAutoscalerThatWantsMoreThanThereAreHostNodesIsToldSo(t *testing.T) {
 	expectReconciled("with three API servers")
 
 	scale(5)
-	got := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition)
+	got := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition)
 	if got.Status != metav1.ConditionFalse || !strings.HasPrefix(got.Message, "spec.replicas is 5, on the host network each replica needs a host node of its own, and there are 3") {
 		t.Errorf("with five it says %v", got)
 	}
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+	if !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Error("it is not available")
 	}
 	t.Run("and everything else goes on", func(t *testing.T) {

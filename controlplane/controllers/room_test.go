@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
@@ -27,9 +27,9 @@ func TestWhatElseIsWrongIsSaidBesidesReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	status.Set(s.statusInput(), seen)
-	said := conditions.Get(s.controlPlane, controlplanev1.ReconciledCondition)
+	said := conditions.Get(s.controlPlane, conditionsv1.ReconciledCondition)
 	_, after, _ := strings.Cut(said.Message, "v1.20 is not supported")
-	if said.Status != metav1.ConditionFalse || said.Reason != controlplanev1.ReconcileFailedReason || !strings.Contains(after, "spec.kubeScheduler.replicas is 2") {
+	if said.Status != metav1.ConditionFalse || said.Reason != conditionsv1.ReconcileFailedReason || !strings.Contains(after, "spec.kubeScheduler.replicas is 2") {
 		t.Errorf("it says %v", said)
 	}
 }
@@ -42,7 +42,7 @@ func TestNotesOfStepsAreToldInOneOrder(t *testing.T) {
 			s.note(errors.New(note))
 		}
 		status.Set(s.statusInput(), settled())
-		return conditions.GetMessage(s.controlPlane, controlplanev1.ReconciledCondition)
+		return conditions.GetMessage(s.controlPlane, conditionsv1.ReconciledCondition)
 	}
 	if first, second := told("etcd-data stays", "etcd-events stays"), told("etcd-events stays", "etcd-data stays"); first != second || !strings.Contains(first, "etcd-data stays") {
 		t.Errorf("%q and %q", first, second)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
@@ -255,19 +256,19 @@ func TestEtcdIsScaledUpAndDown(t *testing.T) {
 	if got := tt.revisionsOf(names.KubeAPIServer); got != apiServers+1 {
 		t.Errorf("API servers adopted %d renderings for one change of members", got-apiServers)
 	}
-	if up := conditions.Get(tt.controlPlane(), controlplanev1.ScalingUpCondition); up.Status != metav1.ConditionFalse {
+	if up := conditions.Get(tt.controlPlane(), conditionsv1.ScalingUpCondition); up.Status != metav1.ConditionFalse {
 		t.Errorf("it still scales up: %s", up.Message)
 	}
 
 	tt.scale(1)
 	tt.expectMembers("while API servers use all", 3, 1)
-	down := conditions.Get(tt.controlPlane(), controlplanev1.ScalingDownCondition)
+	down := conditions.Get(tt.controlPlane(), conditionsv1.ScalingDownCondition)
 	if down.Status != metav1.ConditionTrue || !strings.Contains(down.Message, "blue-etcd-data-2 goes when no kube-apiserver uses it") {
 		t.Errorf("it scales down: %v", down)
 	}
 	tt.roll()
 	tt.expectMembers("at the end", 1, 1)
-	if down := conditions.Get(tt.controlPlane(), controlplanev1.ScalingDownCondition); down.Status != metav1.ConditionFalse {
+	if down := conditions.Get(tt.controlPlane(), conditionsv1.ScalingDownCondition); down.Status != metav1.ConditionFalse {
 		t.Errorf("it still scales down: %s", down.Message)
 	}
 
@@ -280,21 +281,21 @@ func TestEtcdIsScaledUpAndDown(t *testing.T) {
 func TestMoreMembersThanHostNodesAreRefusedWithTheReason(t *testing.T) {
 	tt := scaled(t)
 	tt.scale(7)
-	up := conditions.Get(tt.controlPlane(), controlplanev1.ScalingUpCondition)
+	up := conditions.Get(tt.controlPlane(), conditionsv1.ScalingUpCondition)
 	if up.Status != metav1.ConditionTrue || !strings.Contains(up.Message, "7 members need as many host nodes, and there are 3") {
 		t.Errorf("it scales up: %v", up)
 	}
 	if got := etcdclusters.Voters(tt.controlPlane(), names.EtcdData); got != 1 {
 		t.Errorf("%d members vote", got)
 	}
-	for _, condition := range []string{controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition} {
+	for _, condition := range []string{conditionsv1.AvailableCondition, conditionsv1.EtcdClusterHealthyCondition} {
 		if !conditions.IsTrue(tt.controlPlane(), condition) {
 			t.Errorf("%s is not true any more: %v", condition, conditions.Get(tt.controlPlane(), condition))
 		}
 	}
 	tt.scale(1)
 	tt.expectMembers("when it was set back", 1, 1)
-	if up := conditions.Get(tt.controlPlane(), controlplanev1.ScalingUpCondition); up.Status != metav1.ConditionFalse {
+	if up := conditions.Get(tt.controlPlane(), conditionsv1.ScalingUpCondition); up.Status != metav1.ConditionFalse {
 		t.Errorf("it still scales up: %s", up.Message)
 	}
 }

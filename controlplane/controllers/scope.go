@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/adoption"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
@@ -204,7 +205,7 @@ func (s *scope) keepLastStatus() bool {
 
 // settled reports whether the tenant's API ever answered, and the stored status is of the present spec.
 func (s *scope) settled() bool {
-	return conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) && s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
+	return conditions.IsTrue(s.controlPlane, conditionsv1.InitializedCondition) && s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 
 // statusInput is what the status is computed from beside what is observed.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -71,7 +71,7 @@ func TestAStatefulSetIsMadeAgainWhenTheNamesOfItsPodsAreFree(t *testing.T) {
 		if tt.madeAgain() {
 			t.Fatalf("with %d former pods it is made again", len(pods)-i)
 		}
-		if message := conditions.GetMessage(tt.controlPlane(), controlplanev1.ReconciledCondition); !strings.Contains(message, pod.Name) {
+		if message := conditions.GetMessage(tt.controlPlane(), conditionsv1.ReconciledCondition); !strings.Contains(message, pod.Name) {
 			t.Errorf("condition Reconciled says %q, and not that it waits for %s", message, pod.Name)
 		}
 		if err := environment.Client.Delete(t.Context(), pod); err != nil {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -64,7 +65,7 @@ func TestWhileAnUpgradeWaitsWhatComesLaterIsRepaired(t *testing.T) {
 			t.Errorf("%s differs (-before +after):\n%s", name, diff)
 		}
 	}
-	if message := conditions.GetMessage(tt.controlPlane(), controlplanev1.ReconciledCondition); !strings.Contains(message, "kube-apiserver rolls out: 2 of 3 pods are up to date") {
+	if message := conditions.GetMessage(tt.controlPlane(), conditionsv1.ReconciledCondition); !strings.Contains(message, "kube-apiserver rolls out: 2 of 3 pods are up to date") {
 		t.Errorf("it says %q", message)
 	}
 	tt.writesNothing("while the upgrade waits")

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -92,7 +93,7 @@ func TestAVersionIsAddedAsData(t *testing.T) {
 	tt.host.keepWorking()
 	g := &gate{}
 	stop := startManager(t, g)
-	eventually(t, "it says what is to do", tt.says(controlplanev1.AvailableCondition, "spec.version: "+advice))
+	eventually(t, "it says what is to do", tt.says(conditionsv1.AvailableCondition, "spec.version: "+advice))
 	comesToRest(t, g)
 
 	supports(t, v136+v137)
@@ -117,7 +118,7 @@ func TestAVersionIsAddedAsData(t *testing.T) {
 	comesToRest(t, g)
 	pods := tt.podUIDs()
 	supports(t, v136)
-	eventually(t, "it says that its version is none any more", tt.says(controlplanev1.ReconciledCondition, "v1.37 is not supported; supported are v1.36;"))
+	eventually(t, "it says that its version is none any more", tt.says(conditionsv1.ReconciledCondition, "v1.37 is not supported; supported are v1.36;"))
 	tt.delete(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "blue-kube-scheduler"}})
 	eventually(t, "what is deleted comes back at its version", func() bool {
 		return tt.image(names.KubeScheduler, &appsv1.Deployment{}) == "registry.k8s.io/kube-scheduler:v1.37.0"

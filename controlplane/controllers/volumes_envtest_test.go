@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -100,7 +101,7 @@ func (vt *volumesTest) expectAsked(component, size string) {
 // expectTold looks for parts of what is told of the control plane; without any, all must be well.
 func (vt *volumesTest) expectTold(parts ...string) {
 	vt.t.Helper()
-	got := conditions.Get(vt.controlPlane(), controlplanev1.ReconciledCondition)
+	got := conditions.Get(vt.controlPlane(), conditionsv1.ReconciledCondition)
 	if (got.Status == metav1.ConditionTrue) != (len(parts) == 0) ||
 		slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(got.Message, part) }) {
 		vt.t.Errorf("it says %s: %s; want %q", got.Status, got.Message, parts)
@@ -149,7 +150,7 @@ func TestVolumesThatCannotGrowAreTold(t *testing.T) {
 	vt.want("16Gi")
 	vt.expectAsked(names.EtcdData, "8Gi")
 	vt.expectTold("spec.etcd.data.storage.size is 16Gi", "StorageClass "+vt.class.Name+" lets no volume grow", "set the size back to 8Gi")
-	if !conditions.IsTrue(vt.controlPlane(), controlplanev1.AvailableCondition) {
+	if !conditions.IsTrue(vt.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Error("it is not available any more")
 	}
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -17,11 +18,11 @@ import (
 var All = []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events}
 
 // Components are the names of their components.
-var Components = registry.Components.OfCondition(controlplanev1.EtcdClusterHealthyCondition)
+var Components = registry.Components.OfCondition(conditionsv1.EtcdClusterHealthyCondition)
 
 // Of are the components of the etcd clusters that a control plane has.
 func Of(controlPlane *controlplanev1.KOKControlPlane) []string {
-	return registry.Components.Of(&controlPlane.Spec).OfCondition(controlplanev1.EtcdClusterHealthyCondition)
+	return registry.Components.Of(&controlPlane.Spec).OfCondition(conditionsv1.EtcdClusterHealthyCondition)
 }
 
 // Name is the name of an etcd cluster in status.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/adoption"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/volumes"
@@ -89,7 +89,7 @@ func (m *Members) heldWhileLosing(ctx context.Context, cluster etcdcomponent.Clu
 	if !replaces || err != nil {
 		return flow.DoneOrFailed(err)
 	}
-	return flow.Waiting(fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition))
+	return flow.Waiting(fmt.Sprintf("%s takes no change while it loses members: see %s", component, conditionsv1.ScalingDownCondition))
 }
 
 // resizeVolumes makes the volume claims of an etcd cluster ask for the size in spec, if the StatefulSet among objects has another one.

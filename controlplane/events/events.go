@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -151,14 +152,14 @@ func Of(before, after *controlplanev1.KOKControlPlane, did *Deeds) []Event {
 	for _, rotated := range did.rotated {
 		all = append(all, phaseOf(rotated)...)
 	}
-	if !conditions.IsTrue(before, controlplanev1.InitializedCondition) {
+	if !conditions.IsTrue(before, conditionsv1.InitializedCondition) {
 		return all // All that happens is the making of the control plane.
 	}
 	all = append(all, restoreOf(before, after)...)
 	all = append(all, scaleOfEtcd(before, after)...)
 	all = append(all, scaleOfAPIServers(before, after)...)
-	if ended(before, after, controlplanev1.RollingOutCondition) {
-		all = append(all, normal(reasonRolloutFinished, "RollOut", "All pods are up to date"+since(before, after, controlplanev1.RollingOutCondition)))
+	if ended(before, after, conditionsv1.RollingOutCondition) {
+		all = append(all, normal(reasonRolloutFinished, "RollOut", "All pods are up to date"+since(before, after, conditionsv1.RollingOutCondition)))
 	}
 	if from := Upgraded(before.Status.Versions, after.Status.Versions); from != "" {
 		note := fmt.Sprintf("The upgrade from %s to %s is over", from, after.Status.Versions[0].Version)
@@ -251,7 +252,7 @@ func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []Event {
 	if from != 0 && to != 0 && from != to {
 		all = append(all, scale(reasonScaleStarted, names.KubeAPIServer, fmt.Sprintf("%s goes from %d to %d pods", names.KubeAPIServer, from, to)))
 	}
-	rolls := conditions.IsTrue(before, controlplanev1.RollingOutCondition) || conditions.IsTrue(after, controlplanev1.RollingOutCondition)
+	rolls := conditions.IsTrue(before, conditionsv1.RollingOutCondition) || conditions.IsTrue(after, conditionsv1.RollingOutCondition)
 	if to != 0 && !rolls && scaling(before) && !scaling(after) {
 		all = append(all, scale(reasonScaleFinished, names.KubeAPIServer, fmt.Sprintf("%s has as many pods as are wanted, %d%s", names.KubeAPIServer, to, sinceScale(before, after))))
 	}
@@ -282,7 +283,7 @@ func since(before, after *controlplanev1.KOKControlPlane, name string) string {
 
 // sinceScale says how long a condition about scaling was true that has ended; empty for none.
 func sinceScale(before, after *controlplanev1.KOKControlPlane) string {
-	for _, name := range []string{controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition} {
+	for _, name := range []string{conditionsv1.ScalingUpCondition, conditionsv1.ScalingDownCondition} {
 		if took := since(before, after, name); took != "" {
 			return took
 		}

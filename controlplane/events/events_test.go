@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
@@ -31,8 +32,8 @@ func told(changes ...func(*controlplanev1.KOKControlPlane)) *controlplanev1.KOKC
 			Name: name, Replicas: ptr.To[int32](3), Bootstrapped: ptr.To(true), Members: members(3),
 		})
 	}
-	is(controlplanev1.InitializedCondition, metav1.ConditionTrue, 0, "")(c)
-	for _, name := range []string{controlplanev1.RollingOutCondition, controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition} {
+	is(conditionsv1.InitializedCondition, metav1.ConditionTrue, 0, "")(c)
+	for _, name := range []string{conditionsv1.RollingOutCondition, conditionsv1.ScalingUpCondition, conditionsv1.ScalingDownCondition} {
 		is(name, metav1.ConditionFalse, 0, "")(c)
 	}
 	for _, change := range changes {
@@ -94,8 +95,8 @@ func encryptionKey(from, to rotation.Phase) Rotated {
 
 func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 	type change = func(*controlplanev1.KOKControlPlane)
-	const up, down, rolling = controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition, controlplanev1.RollingOutCondition
-	fresh := is(controlplanev1.InitializedCondition, metav1.ConditionFalse, 0, "")
+	const up, down, rolling = conditionsv1.ScalingUpCondition, conditionsv1.ScalingDownCondition, conditionsv1.RollingOutCondition
+	fresh := is(conditionsv1.InitializedCondition, metav1.ConditionFalse, 0, "")
 	for name, test := range map[string]struct {
 		before, after []change
 		did           *Deeds

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
@@ -81,7 +82,7 @@ func (k *Keeper) findSpec(ctx context.Context, controlPlane *controlplanev1.KOKC
 		return flow.Failed(fmt.Errorf("read ControllerRevision %s: %w", key, err))
 	}
 	if !IsOf(controlPlane, present) || present.Revision != made.Revision {
-		return flow.Blocked(controlplanev1.ReconcileFailedReason, fmt.Errorf("spec cannot be recorded, and no component takes a change of it, for ControllerRevision %s is of somebody else: delete it", key))
+		return flow.Blocked(conditionsv1.ReconcileFailedReason, fmt.Errorf("spec cannot be recorded, and no component takes a change of it, for ControllerRevision %s is of somebody else: delete it", key))
 	}
 	if err := revision.Relabel(ctx, k.Client, present, made.Labels); err != nil {
 		return flow.Failed(err)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
@@ -105,7 +106,7 @@ func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving 
 }
 
 func invalid(message string) *Problem {
-	return &Problem{Reason: controlplanev1.InvalidHostKubeconfigReason, Message: message}
+	return &Problem{Reason: conditionsv1.InvalidHostKubeconfigReason, Message: message}
 }
 
 // use joins the user to the connection by a kubeconfig. What was read before the present connection's is out of

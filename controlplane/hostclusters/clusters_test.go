@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
@@ -198,7 +199,7 @@ func TestAHostClusterIsConnectedToInTheBackground(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
 		s.answer(nil)
-		s.expect("at once", blue, controlplanev1.HostClusterConnectingReason)
+		s.expect("at once", blue, conditionsv1.HostClusterConnectingReason)
 		synctest.Wait()
 		if s.Count() != 1 {
 			t.Errorf("woken %d times", s.Count())
@@ -236,10 +237,10 @@ func TestAKubeconfigThatChangesAndComesBackWhileItConnectsIsConnectedTo(t *testi
 		s.connect(blue)
 		s.expect("with the first", blue, "team/host#1")
 		s.names("https://b")
-		s.expect("with the second, which is silent", blue, controlplanev1.HostClusterConnectingReason)
+		s.expect("with the second, which is silent", blue, conditionsv1.HostClusterConnectingReason)
 		synctest.Wait()
 		s.names("https://a")
-		s.expect("back to the first", blue, controlplanev1.HostClusterConnectingReason)
+		s.expect("back to the first", blue, conditionsv1.HostClusterConnectingReason)
 		synctest.Wait()
 		s.expect("then", blue, "team/host#3")
 		if s.alive() != 1 || s.lives[2].Err() != nil {
@@ -281,7 +282,7 @@ func TestADeletionGoesOnWithoutTheSecretByTheConnectionThatThereIs(t *testing.T)
 		if got := s.leaving(blue); got != open {
 			t.Errorf("it got %q, want %q", got, open)
 		}
-		s.expect("one that is not being deleted", red, controlplanev1.InvalidHostKubeconfigReason)
+		s.expect("one that is not being deleted", red, conditionsv1.InvalidHostKubeconfigReason)
 		if got := s.leaving(blue); got != open {
 			t.Errorf("after another was refused it got %q, want %q", got, open)
 		}
@@ -291,7 +292,7 @@ func TestADeletionGoesOnWithoutTheSecretByTheConnectionThatThereIs(t *testing.T)
 		if s.alive() != 0 {
 			t.Error("the connection lasts")
 		}
-		if got := s.leaving(blue); got != controlplanev1.InvalidHostKubeconfigReason {
+		if got := s.leaving(blue); got != conditionsv1.InvalidHostKubeconfigReason {
 			t.Errorf("without a connection it got %q", got)
 		}
 	})
@@ -301,7 +302,7 @@ func TestADeletionDoesNotGoOnWithAKubeconfigThatIsRefused(t *testing.T) {
 	tell(t, func(s *story) {
 		s.connect(blue)
 		s.names("http://a")
-		if got := s.leaving(blue); got != controlplanev1.InvalidHostKubeconfigReason || s.alive() != 0 {
+		if got := s.leaving(blue); got != conditionsv1.InvalidHostKubeconfigReason || s.alive() != 0 {
 			t.Errorf("it got %q by %d connections", got, s.alive())
 		}
 	})
@@ -312,9 +313,9 @@ func TestANamespaceWhoseSecretsGoFirstIsDeletedByTheConnectionThatThereIs(t *tes
 		s.connect(blue)
 		open := s.of(blue)
 		s.deleteSecret()
-		s.expect("before it is deleted itself", blue, controlplanev1.InvalidHostKubeconfigReason)
+		s.expect("before it is deleted itself", blue, conditionsv1.InvalidHostKubeconfigReason)
 		backgroundtest.After(grace - time.Second)
-		s.expect("while it may be deleted yet", blue, controlplanev1.InvalidHostKubeconfigReason)
+		s.expect("while it may be deleted yet", blue, conditionsv1.InvalidHostKubeconfigReason)
 		if got := s.leaving(blue); got != open {
 			t.Errorf("it got %q, want %q", got, open)
 		}
@@ -348,7 +349,7 @@ func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
 			tell(t, func(s *story) {
 				s.connect(blue)
 				withdraw(s)
-				s.expect("then", blue, controlplanev1.InvalidHostKubeconfigReason)
+				s.expect("then", blue, conditionsv1.InvalidHostKubeconfigReason)
 				if s.alive() != 0 {
 					t.Error("the connection lasts")
 				}
@@ -378,9 +379,9 @@ func TestAHostClusterThatIsSilentIsTriedAgain(t *testing.T) {
 		s.names("https://a")
 		s.of(blue)
 		backgroundtest.After(openTimeout - time.Second)
-		s.expect("while it may answer", blue, controlplanev1.HostClusterConnectingReason)
+		s.expect("while it may answer", blue, conditionsv1.HostClusterConnectingReason)
 		backgroundtest.After(2 * time.Second)
-		s.expect("after the time-out", blue, controlplanev1.HostClusterUnreachableReason)
+		s.expect("after the time-out", blue, conditionsv1.HostClusterUnreachableReason)
 		s.answer(nil)
 		backgroundtest.After(openTimeout + lastRetry)
 		s.expect("when it answers", blue, "team/host#1")
@@ -409,7 +410,7 @@ func TestAHostClusterThatGoesAwayAndComesBackKeepsItsConnection(t *testing.T) {
 		backgroundtest.After(checkInterval + time.Second)
 		s.expect("after one missing answer", blue, "team/host#1")
 		backgroundtest.After(checkInterval)
-		s.expect("after two", blue, controlplanev1.HostClusterUnreachableReason)
+		s.expect("after two", blue, conditionsv1.HostClusterUnreachableReason)
 		s.answer(nil)
 		backgroundtest.After(checkInterval)
 		s.expect("when it is back", blue, "team/host#1")
@@ -437,7 +438,7 @@ func TestAPanicIsAHostClusterThatCannotBeUsed(t *testing.T) {
 		faulty.Store(true)
 		s.of(blue)
 		backgroundtest.After(10 * time.Minute)
-		s.expect("while connecting panics", blue, controlplanev1.HostClusterUnreachableReason)
+		s.expect("while connecting panics", blue, conditionsv1.HostClusterUnreachableReason)
 		if s.Count() != 1 {
 			t.Errorf("panics woke %d times", s.Count())
 		}
@@ -446,6 +447,6 @@ func TestAPanicIsAHostClusterThatCannotBeUsed(t *testing.T) {
 		s.expect("when it no longer does", blue, "team/host#1")
 		faulty.Store(true)
 		backgroundtest.After(patience*checkInterval + time.Second)
-		s.expect("while checks panic", blue, controlplanev1.HostClusterUnreachableReason)
+		s.expect("while checks panic", blue, conditionsv1.HostClusterUnreachableReason)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
@@ -74,14 +74,14 @@ type opening struct {
 
 func connecting(name client.ObjectKey) *Problem {
 	return &Problem{
-		Reason:  controlplanev1.HostClusterConnectingReason,
+		Reason:  conditionsv1.HostClusterConnectingReason,
 		Message: fmt.Sprintf("connecting to the host cluster by the kubeconfig in Secret %s", name),
 	}
 }
 
 func (c *connection) unreachable(err error) *Problem {
 	return &Problem{
-		Reason: controlplanev1.HostClusterUnreachableReason,
+		Reason: conditionsv1.HostClusterUnreachableReason,
 		Message: fmt.Sprintf("the kubeconfig in Secret %s gives no access to the host cluster, and what runs there goes on: %s",
 			c.name, errortext.Steady(err)),
 	}

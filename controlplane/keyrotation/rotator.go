@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
@@ -99,7 +100,7 @@ func (r *Rotator) Next(ctx context.Context, of *Facts) Step {
 func (u *run) rotateKeys(ctx context.Context) flow.Result {
 	if lost := u.lostRotations(); lost != nil {
 		u.withdrawProbes(nil)
-		return flow.Blocked(controlplanev1.KeyMaterialLostReason, lost)
+		return flow.Blocked(conditionsv1.KeyMaterialLostReason, lost)
 	}
 	if slices.ContainsFunc(u.rotationStates(), func(state rotation.State) bool { return state.Record.UnderWay() || state.Begins() }) {
 		// A cache that lags behind would have pods go back to the keys of an earlier phase.
@@ -135,9 +136,9 @@ func Failed(err error) flow.Result {
 	var invalid *pki.InvalidError
 	switch {
 	case errors.As(err, &lost):
-		return flow.Blocked(controlplanev1.KeyMaterialLostReason, err)
+		return flow.Blocked(conditionsv1.KeyMaterialLostReason, err)
 	case errors.As(err, &invalid):
-		return flow.Blocked(controlplanev1.InvalidKeyMaterialReason, err)
+		return flow.Blocked(conditionsv1.InvalidKeyMaterialReason, err)
 	}
 	return flow.Failed(err)
 }

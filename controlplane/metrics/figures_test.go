@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
@@ -233,11 +234,11 @@ func TestTenantState(t *testing.T) {
 		}
 	}
 	for want, edit := range map[string]func(*controlplanev1.KOKControlPlane){
-		"available":   is(controlplanev1.AvailableCondition, metav1.ConditionTrue),
-		"unavailable": is(controlplanev1.AvailableCondition, metav1.ConditionFalse),
-		"unknown":     is(controlplanev1.AvailableCondition, metav1.ConditionUnknown),
+		"available":   is(conditionsv1.AvailableCondition, metav1.ConditionTrue),
+		"unavailable": is(conditionsv1.AvailableCondition, metav1.ConditionFalse),
+		"unknown":     is(conditionsv1.AvailableCondition, metav1.ConditionUnknown),
 		"paused": func(c *controlplanev1.KOKControlPlane) {
-			is(controlplanev1.AvailableCondition, metav1.ConditionTrue)(c)
+			is(conditionsv1.AvailableCondition, metav1.ConditionTrue)(c)
 			is(clusterv1.PausedCondition, metav1.ConditionTrue)(c)
 		},
 		"deleting": func(c *controlplanev1.KOKControlPlane) {

@@ -12,6 +12,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 var stepDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -66,9 +67,9 @@ func tenantState(controlPlane *controlplanev1.KOKControlPlane) string {
 		return "deleting"
 	case conditions.IsTrue(controlPlane, clusterv1.PausedCondition):
 		return "paused"
-	case conditions.IsTrue(controlPlane, controlplanev1.AvailableCondition):
+	case conditions.IsTrue(controlPlane, conditionsv1.AvailableCondition):
 		return "available"
-	case conditions.IsFalse(controlPlane, controlplanev1.AvailableCondition):
+	case conditions.IsFalse(controlPlane, conditionsv1.AvailableCondition):
 		return "unavailable"
 	}
 	return "unknown"

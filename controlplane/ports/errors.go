@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 )
 
@@ -66,7 +66,7 @@ func ClaimFailed(err error) flow.Result {
 	var outside *OutsideError
 	var exhausted *ExhaustedError
 	if errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted) {
-		return flow.Blocked(controlplanev1.ReconcileFailedReason, err)
+		return flow.Blocked(conditionsv1.ReconcileFailedReason, err)
 	}
 	return flow.Failed(err)
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
@@ -138,7 +139,7 @@ func keptByNobody(snapshot *controlplanev1.KOKEtcdSnapshot) string {
 // control plane.
 func unfit(of *Facts, snapshot *controlplanev1.KOKEtcdSnapshot) string {
 	_, _, keyID, err := of.Keys.SnapshotKeys()
-	verified := conditions.Get(snapshot, controlplanev1.SnapshotVerifiedCondition)
+	verified := conditions.Get(snapshot, conditionsv1.SnapshotVerifiedCondition)
 	switch target, status := seedVersion(of), snapshot.Status; {
 	case err != nil:
 		return err.Error()
@@ -146,7 +147,7 @@ func unfit(of *Facts, snapshot *controlplanev1.KOKEtcdSnapshot) string {
 		return "which is not one of this control plane: name one that `kok etcd list` shows, or restore it into a new Cluster"
 	case verified == nil:
 		return "which is not verified yet: wait for its condition Verified, or name another"
-	case !conditions.IsTrue(snapshot, controlplanev1.SnapshotVerifiedCondition):
+	case !conditions.IsTrue(snapshot, conditionsv1.SnapshotVerifiedCondition):
 		return fmt.Sprintf("which cannot be used (%s: %s): name another", verified.Reason, verified.Message)
 	case status.EncryptionKeyID != keyID:
 		return fmt.Sprintf("which was taken with the encryption key %s, and the control plane has %s: name a younger one, or restore it into a new Cluster", status.EncryptionKeyID, keyID)

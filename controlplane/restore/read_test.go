@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -23,18 +24,18 @@ func TestARestoreThatBeganByItselfGoesOn(t *testing.T) {
 		request              string
 		automatic, asked     bool
 	}{
-		"all is well, and the record is not read":  {reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": true, "begins": {"survivor": "m"}}`},
-		"it was recorded, and status says nothing": {reason: controlplanev1.NeedsDecisionReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"it is founded": {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"it is over":    {reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true},
-		"a person asked before, and that is in spec": {asks: first, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
-		"a person asked before, and it is over":      {asks: first, reason: controlplanev1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true},
-		"a person asks meanwhile":                    {asks: third, reason: controlplanev1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: third, asked: true},
-		"a person asked, and nothing else":           {asks: first, reason: controlplanev1.RestoringReason, record: `{"restore": "` + first + `", "phase": "Founding"}`, request: first, asked: true},
+		"all is well, and the record is not read":  {reason: conditionsv1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": true, "begins": {"survivor": "m"}}`},
+		"it was recorded, and status says nothing": {reason: conditionsv1.NeedsDecisionReason, record: `{"restore": "` + second + `", "phase": "Stopping", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"it is founded": {reason: conditionsv1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"it is over":    {reason: conditionsv1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true},
+		"a person asked before, and that is in spec": {asks: first, reason: conditionsv1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true, asked: true},
+		"a person asked before, and it is over":      {asks: first, reason: conditionsv1.NotRecoveringReason, record: `{"restore": "` + second + `", "phase": "Over", "automatic": true, "begins": {"survivor": "m"}}`, request: second, automatic: true},
+		"a person asks meanwhile":                    {asks: third, reason: conditionsv1.RestoringReason, record: `{"restore": "` + second + `", "phase": "Founding", "automatic": true, "begins": {"survivor": "m"}}`, request: third, asked: true},
+		"a person asked, and nothing else":           {asks: first, reason: conditionsv1.RestoringReason, record: `{"restore": "` + first + `", "phase": "Founding"}`, request: first, asked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := observed("a")
-			conditions.Set(c, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: test.reason})
+			conditions.Set(c, metav1.Condition{Type: conditionsv1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: test.reason})
 			if test.asks != "" {
 				at := metav1.Time{}
 				if err := at.UnmarshalQueryParameter(test.asks); err != nil {
@@ -50,7 +51,7 @@ func TestARestoreThatBeganByItselfGoesOn(t *testing.T) {
 			if err != nil || p.request != test.request || (p.automatic != nil) != test.automatic || p.Asked() != test.asked {
 				t.Errorf("%+v: %v", p, err)
 			}
-			if test.reason == controlplanev1.RestoringReason && p.Record.UnderWay() && (p.Begins(c).Survivor == "m") != p.Record.Automatic {
+			if test.reason == conditionsv1.RestoringReason && p.Record.UnderWay() && (p.Begins(c).Survivor == "m") != p.Record.Automatic {
 				t.Errorf("etcd began with %+v", p.Begins(c))
 			}
 			if asks := p.asks(c); test.request != "" && (asks.Survivor == "m") != test.automatic || test.asked && !test.automatic && asks.Snapshot != "of-a-person" {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -137,8 +138,8 @@ func Read(ctx context.Context, of *Facts) (Progress, error) {
 	p := Progress{request: requestOf(of.ControlPlane)}
 	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
 	open := p.request > rebuild.Stamp(data.RestoredAt.Time) || // Times in UTC, which sort as texts.
-		data.Restoring != nil || slices.Contains(unsettled, conditions.GetReason(of.ControlPlane, controlplanev1.EtcdRecoveringCondition))
-	lost := data.Name == "" || !ptr.Deref(data.Bootstrapped, false) && conditions.IsTrue(of.ControlPlane, controlplanev1.InitializedCondition)
+		data.Restoring != nil || slices.Contains(unsettled, conditions.GetReason(of.ControlPlane, conditionsv1.EtcdRecoveringCondition))
+	lost := data.Name == "" || !ptr.Deref(data.Bootstrapped, false) && conditions.IsTrue(of.ControlPlane, conditionsv1.InitializedCondition)
 	if !open && !lost {
 		return p, nil
 	}
@@ -147,13 +148,13 @@ func Read(ctx context.Context, of *Facts) (Progress, error) {
 
 // unsettled are the reasons of EtcdRecovering in which the controller may have begun a restore by itself. The record is written before the
 // condition is.
-var unsettled = []string{controlplanev1.NeedsDecisionReason, controlplanev1.RestoringReason}
+var unsettled = []string{conditionsv1.NeedsDecisionReason, conditionsv1.RestoringReason}
 
 // mayAskByItself reports whether etcd may have to be founded anew, and spec lets the controller do that without a person.
 func mayAskByItself(controlPlane *controlplanev1.KOKControlPlane) bool {
 	recovery := controlPlane.Spec.Etcd.Recovery
 	return (recovery == controlplanev1.EtcdRecoversFromSurvivor || recovery == controlplanev1.EtcdRecoversAutomatically) &&
-		conditions.GetReason(controlPlane, controlplanev1.EtcdRecoveringCondition) == controlplanev1.NeedsDecisionReason
+		conditions.GetReason(controlPlane, conditionsv1.EtcdRecoveringCondition) == conditionsv1.NeedsDecisionReason
 }
 
 // readRecord reads the record of the last restore in place.

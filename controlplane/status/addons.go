@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
@@ -12,19 +13,19 @@ import (
 // InstalledBefore reports whether what status says of the addons is about this spec: it holds until
 // the first answer, so that a program that starts writes nothing to settled tenants.
 func InstalledBefore(controlPlane *controlplanev1.KOKControlPlane) bool {
-	return conditions.IsTrue(controlPlane, controlplanev1.AddonsInstalledCondition) &&
+	return conditions.IsTrue(controlPlane, conditionsv1.AddonsInstalledCondition) &&
 		controlPlane.Status.ObservedGeneration == controlPlane.Generation
 }
 
 // addonsInstalled is about objects in the tenant, not about pods: those need workers.
 func addonsInstalled(in *Input) metav1.Condition {
-	const name = controlplanev1.AddonsInstalledCondition
+	const name = conditionsv1.AddonsInstalledCondition
 	switch outcome := in.outcome(names.StepAddons); {
 	case !outcome.Ran && InstalledBefore(in.ControlPlane): // The tenant's API is away; what it holds, it holds.
 	case outcome.Err() != nil:
-		return Condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
+		return Condition(name, metav1.ConditionUnknown, conditionsv1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
 	case !outcome.Done():
-		return Condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(in, names.StepAddons))
+		return Condition(name, metav1.ConditionFalse, conditionsv1.WaitingReason, waitingFor(in, names.StepAddons))
 	}
-	return Condition(name, metav1.ConditionTrue, controlplanev1.InstalledReason)
+	return Condition(name, metav1.ConditionTrue, conditionsv1.InstalledReason)
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
@@ -25,22 +26,22 @@ import (
 // Owned are the conditions that the controller sets.
 var Owned = []string{
 	clusterv1.PausedCondition,
-	controlplanev1.AvailableCondition,
-	controlplanev1.InitializedCondition,
-	controlplanev1.CertificatesAvailableCondition,
-	controlplanev1.EtcdClusterHealthyCondition,
-	controlplanev1.EtcdRecoveringCondition,
-	controlplanev1.EtcdBackedUpCondition,
-	controlplanev1.KeysRotatingCondition,
-	controlplanev1.ControlPlaneComponentsHealthyCondition,
-	controlplanev1.AddonsInstalledCondition,
-	controlplanev1.EgressConfinedCondition,
-	controlplanev1.RollingOutCondition,
-	controlplanev1.ScalingUpCondition,
-	controlplanev1.ScalingDownCondition,
-	controlplanev1.ReconciledCondition,
-	controlplanev1.MovableCondition,
-	controlplanev1.DeletingCondition,
+	conditionsv1.AvailableCondition,
+	conditionsv1.InitializedCondition,
+	conditionsv1.CertificatesAvailableCondition,
+	conditionsv1.EtcdClusterHealthyCondition,
+	conditionsv1.EtcdRecoveringCondition,
+	conditionsv1.EtcdBackedUpCondition,
+	conditionsv1.KeysRotatingCondition,
+	conditionsv1.ControlPlaneComponentsHealthyCondition,
+	conditionsv1.AddonsInstalledCondition,
+	conditionsv1.EgressConfinedCondition,
+	conditionsv1.RollingOutCondition,
+	conditionsv1.ScalingUpCondition,
+	conditionsv1.ScalingDownCondition,
+	conditionsv1.ReconciledCondition,
+	conditionsv1.MovableCondition,
+	conditionsv1.DeletingCondition,
 }
 
 func setConditions(in *Input, seen *Observation) {
@@ -67,12 +68,12 @@ func setConditions(in *Input, seen *Observation) {
 		in.ControlPlane.Status.NewestSnapshot = backups.NewestStatus(seen.Backup, in.ControlPlane.Status.NewestSnapshot)
 	} else {
 		in.ControlPlane.Status.NewestSnapshot = nil
-		conditions.Delete(in.ControlPlane, controlplanev1.EtcdBackedUpCondition)
+		conditions.Delete(in.ControlPlane, conditionsv1.EtcdBackedUpCondition)
 	}
 	if in.tellsOfKeys() {
 		conditions.Set(in.ControlPlane, keysRotating(in))
 	} else {
-		conditions.Delete(in.ControlPlane, controlplanev1.KeysRotatingCondition)
+		conditions.Delete(in.ControlPlane, conditionsv1.KeysRotatingCondition)
 	}
 }
 
@@ -83,35 +84,35 @@ func Condition(conditionType string, status metav1.ConditionStatus, reason strin
 
 // certificatesAvailable is about key material and the certificates made with it.
 func certificatesAvailable(in *Input) metav1.Condition {
-	const name = controlplanev1.CertificatesAvailableCondition
+	const name = conditionsv1.CertificatesAvailableCondition
 	for _, step := range []string{names.StepKeyMaterial, names.StepCertificates, names.StepKubeconfig} {
 		outcome := in.outcome(step)
 		switch {
 		case outcome.Blocked():
 			return Condition(name, metav1.ConditionFalse, outcome.Reason(), outcome.Err().Error())
 		case outcome.Err() != nil:
-			return Condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
+			return Condition(name, metav1.ConditionUnknown, conditionsv1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
 		case !outcome.Done():
-			return Condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(in, step))
+			return Condition(name, metav1.ConditionFalse, conditionsv1.WaitingReason, waitingFor(in, step))
 		}
 	}
-	return Condition(name, metav1.ConditionTrue, controlplanev1.AvailableReason)
+	return Condition(name, metav1.ConditionTrue, conditionsv1.AvailableReason)
 }
 
 // initialized never turns back.
 func initialized(in *Input) metav1.Condition {
 	if ptr.Deref(in.ControlPlane.Status.Initialization.ControlPlaneInitialized, false) {
-		return Condition(controlplanev1.InitializedCondition, metav1.ConditionTrue, controlplanev1.InitializedReason)
+		return Condition(conditionsv1.InitializedCondition, metav1.ConditionTrue, conditionsv1.InitializedReason)
 	}
-	return Condition(controlplanev1.InitializedCondition, metav1.ConditionFalse, controlplanev1.NotInitializedReason,
+	return Condition(conditionsv1.InitializedCondition, metav1.ConditionFalse, conditionsv1.NotInitializedReason,
 		waitingFor(in, names.StepTenantObjects))
 }
 
 // etcdClusterHealthy is what etcd says of itself. Where etcd does not answer, its pods may tell; what nobody can tell is
 // unknown.
 func etcdClusterHealthy(in *Input, seen *Observation) metav1.Condition {
-	const name = controlplanev1.EtcdClusterHealthyCondition
-	reason := controlplanev1.UnhealthyReason
+	const name = conditionsv1.EtcdClusterHealthyCondition
+	reason := conditionsv1.UnhealthyReason
 	var unhealthy, unknown []string
 	for _, component := range etcdclusters.Of(in.ControlPlane) {
 		health, state := seen.Etcd[component], seen.Workloads[component]
@@ -123,7 +124,7 @@ func etcdClusterHealthy(in *Input, seen *Observation) metav1.Condition {
 				unhealthy = append(unhealthy, component+": "+problem)
 			}
 			if health.Space != "" {
-				unhealthy, reason = append(unhealthy, component+": "+health.Space), controlplanev1.SpaceExhaustedReason
+				unhealthy, reason = append(unhealthy, component+": "+health.Space), conditionsv1.SpaceExhaustedReason
 			}
 			if len(health.Problems()) == 0 && !state.Complete() && seen.lostPods(component) == 0 {
 				unhealthy = append(unhealthy, workloadProblems(seen, component)...)
@@ -140,9 +141,9 @@ func etcdClusterHealthy(in *Input, seen *Observation) metav1.Condition {
 	case len(unhealthy) > 0:
 		return Condition(name, metav1.ConditionFalse, reason, unhealthy...)
 	case len(unknown) > 0:
-		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, unknown...)
+		return Condition(name, metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, unknown...)
 	}
-	return Condition(name, metav1.ConditionTrue, controlplanev1.HealthyReason, overQuotas(in)...)
+	return Condition(name, metav1.ConditionTrue, conditionsv1.HealthyReason, overQuotas(in)...)
 }
 
 // overQuotas are what is to be said of etcds that are well, and may become too large for their volumes.
@@ -159,7 +160,7 @@ func overQuotas(in *Input) []string {
 
 // etcdRecovering is what the operator does about lost members, or waits for. Of an etcd that does not answer nobody can tell.
 func etcdRecovering(in *Input, seen *Observation) metav1.Condition {
-	const name = controlplanev1.EtcdRecoveringCondition
+	const name = conditionsv1.EtcdRecoveringCondition
 	var founded []string
 	for _, component := range etcdclusters.Components {
 		if waits := in.Restoring[component]; waits != "" {
@@ -167,9 +168,9 @@ func etcdRecovering(in *Input, seen *Observation) metav1.Condition {
 		}
 	}
 	if len(founded) > 0 {
-		return Condition(name, metav1.ConditionTrue, controlplanev1.RestoringReason, founded...)
+		return Condition(name, metav1.ConditionTrue, conditionsv1.RestoringReason, founded...)
 	}
-	reason := controlplanev1.RecoveringReason
+	reason := conditionsv1.RecoveringReason
 	var recovering, unknown []string
 	for _, component := range etcdclusters.Components {
 		report := seen.Etcd[component]
@@ -180,20 +181,20 @@ func etcdRecovering(in *Input, seen *Observation) metav1.Condition {
 		case report.Recovery != "":
 			recovering = append(recovering, component+": "+report.Recovery)
 			if report.NeedsDecision {
-				reason = controlplanev1.NeedsDecisionReason
+				reason = conditionsv1.NeedsDecisionReason
 			}
 		case !report.Answered():
 			unknown = append(unknown, component+" does not answer, or was not observed yet")
 		}
 	}
 	if len(recovering) == 0 && len(unknown) > 0 {
-		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, unknown...)
+		return Condition(name, metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, unknown...)
 	}
-	return progress(name, reason, controlplanev1.NotRecoveringReason, recovering)
+	return progress(name, reason, conditionsv1.NotRecoveringReason, recovering)
 }
 
 func componentsHealthy(seen *Observation) metav1.Condition {
-	const name = controlplanev1.ControlPlaneComponentsHealthyCondition
+	const name = conditionsv1.ControlPlaneComponentsHealthyCondition
 	var unhealthy, unknown []string
 	for _, component := range registry.Components.OfCondition(name) {
 		state := seen.Workloads[component]
@@ -207,18 +208,18 @@ func componentsHealthy(seen *Observation) metav1.Condition {
 	}
 	switch {
 	case len(unhealthy) > 0:
-		return Condition(name, metav1.ConditionFalse, controlplanev1.UnhealthyReason, unhealthy...)
+		return Condition(name, metav1.ConditionFalse, conditionsv1.UnhealthyReason, unhealthy...)
 	case len(unknown) > 0:
-		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason,
+		return Condition(name, metav1.ConditionUnknown, conditionsv1.HealthUnknownReason,
 			"not every pod of "+strings.Join(unknown, ", ")+" can be observed"+lostNodesNote(seen))
 	}
-	return Condition(name, metav1.ConditionTrue, controlplanev1.HealthyReason)
+	return Condition(name, metav1.ConditionTrue, conditionsv1.HealthyReason)
 }
 
 // available is about use, not about perfection: one replica of each component and a quorum of each
 // etcd are enough.
 func available(in *Input, seen *Observation) metav1.Condition {
-	const name = controlplanev1.AvailableCondition
+	const name = conditionsv1.AvailableCondition
 	isInitialized := ptr.Deref(in.ControlPlane.Status.Initialization.ControlPlaneInitialized, false)
 	var missing, unknown []string
 	if !isInitialized {
@@ -227,7 +228,7 @@ func available(in *Input, seen *Observation) metav1.Condition {
 	switch c := certificatesAvailable(in); {
 	case c.Status == metav1.ConditionUnknown:
 		unknown = append(unknown, c.Message)
-	case c.Status == metav1.ConditionFalse && c.Reason != controlplanev1.WaitingReason:
+	case c.Status == metav1.ConditionFalse && c.Reason != conditionsv1.WaitingReason:
 		missing = append(missing, c.Message)
 	}
 	for _, component := range registry.Components.Of(&in.ControlPlane.Spec).Names() {
@@ -242,11 +243,11 @@ func available(in *Input, seen *Observation) metav1.Condition {
 	}
 	switch {
 	case len(missing) > 0:
-		return Condition(name, metav1.ConditionFalse, controlplanev1.NotAvailableReason, unique(missing)...)
+		return Condition(name, metav1.ConditionFalse, conditionsv1.NotAvailableReason, unique(missing)...)
 	case len(unknown) > 0:
-		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, unique(unknown)...)
+		return Condition(name, metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, unique(unknown)...)
 	}
-	return Condition(name, metav1.ConditionTrue, controlplanev1.AvailableReason)
+	return Condition(name, metav1.ConditionTrue, conditionsv1.AvailableReason)
 }
 
 func rollingOut(seen *Observation) metav1.Condition {
@@ -260,7 +261,7 @@ func rollingOut(seen *Observation) metav1.Condition {
 			messages = append(messages, message)
 		}
 	}
-	return progress(controlplanev1.RollingOutCondition, clusterv1.RollingOutReason, clusterv1.NotRollingOutReason, messages)
+	return progress(conditionsv1.RollingOutCondition, clusterv1.RollingOutReason, clusterv1.NotRollingOutReason, messages)
 }
 
 func scalingUp(in *Input, seen *Observation) metav1.Condition {
@@ -272,7 +273,7 @@ func scalingUp(in *Input, seen *Observation) metav1.Condition {
 			messages = append(messages, fmt.Sprintf("%s: %d of %d pods exist", component, state.Current, state.Desired))
 		}
 	}
-	return progress(controlplanev1.ScalingUpCondition, clusterv1.ScalingUpReason, clusterv1.NotScalingUpReason, messages)
+	return progress(conditionsv1.ScalingUpCondition, clusterv1.ScalingUpReason, clusterv1.NotScalingUpReason, messages)
 }
 
 func scalingDown(in *Input, seen *Observation) metav1.Condition {
@@ -284,7 +285,7 @@ func scalingDown(in *Input, seen *Observation) metav1.Condition {
 			messages = append(messages, fmt.Sprintf("%s: %d pods exist, %d are wanted", component, state.Current, state.Desired))
 		}
 	}
-	return progress(controlplanev1.ScalingDownCondition, clusterv1.ScalingDownReason, clusterv1.NotScalingDownReason, messages)
+	return progress(conditionsv1.ScalingDownCondition, clusterv1.ScalingDownReason, clusterv1.NotScalingDownReason, messages)
 }
 
 func progress(name, reason, idleReason string, messages []string) metav1.Condition {
@@ -296,7 +297,7 @@ func progress(name, reason, idleReason string, messages []string) metav1.Conditi
 
 // reconciled says which steps of the last reconcile failed or wait, whatever the state of what runs.
 func reconciled(in *Input) metav1.Condition {
-	const name = controlplanev1.ReconciledCondition
+	const name = conditionsv1.ReconciledCondition
 	var failed, waiting []string
 	for _, outcome := range in.Outcomes {
 		switch {
@@ -314,26 +315,26 @@ func reconciled(in *Input) metav1.Condition {
 	failed = append(failed, slices.Sorted(slices.Values(in.Notes))...)
 	switch {
 	case len(failed) > 0:
-		return Condition(name, metav1.ConditionFalse, controlplanev1.ReconcileFailedReason, unique(append(failed, waiting...))...)
+		return Condition(name, metav1.ConditionFalse, conditionsv1.ReconcileFailedReason, unique(append(failed, waiting...))...)
 	case len(waiting) > 0:
-		return Condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, unique(waiting)...)
+		return Condition(name, metav1.ConditionFalse, conditionsv1.WaitingReason, unique(waiting)...)
 	}
-	return Condition(name, metav1.ConditionTrue, controlplanev1.ReconciledReason)
+	return Condition(name, metav1.ConditionTrue, conditionsv1.ReconciledReason)
 }
 
 // movable says why clusterctl move leaves the tenant alone.
 func movable(in *Input) metav1.Condition {
 	if in.OwnHost {
-		return Condition(controlplanev1.MovableCondition, metav1.ConditionFalse, controlplanev1.HostedByManagementClusterReason,
+		return Condition(conditionsv1.MovableCondition, metav1.ConditionFalse, conditionsv1.HostedByManagementClusterReason,
 			"the control plane runs in the management cluster: clusterctl move would delete it here and make an empty one elsewhere, "+
 				"so the annotation "+clusterctlv1.BlockMoveAnnotation+" holds it back. A move that was tried leaves its Clusters paused: "+
 				"set spec.paused of the Cluster to false")
 	}
-	return Condition(controlplanev1.MovableCondition, metav1.ConditionTrue, controlplanev1.HostedElsewhereReason)
+	return Condition(conditionsv1.MovableCondition, metav1.ConditionTrue, conditionsv1.HostedElsewhereReason)
 }
 
 func notDeleting() metav1.Condition {
-	return Condition(controlplanev1.DeletingCondition, metav1.ConditionFalse, clusterv1.NotDeletingReason)
+	return Condition(conditionsv1.DeletingCondition, metav1.ConditionFalse, clusterv1.NotDeletingReason)
 }
 
 // workloadProblems says why a component is not as it should be: each pod that is not ready and of
@@ -401,29 +402,29 @@ func unique(messages []string) []string {
 // WithoutHost says of a control plane whose host cluster cannot be used that nothing is known of what runs there.
 func WithoutHost(controlPlane *controlplanev1.KOKControlPlane, reason, message string) {
 	for _, unknown := range []string{
-		controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.EtcdRecoveringCondition,
-		controlplanev1.ControlPlaneComponentsHealthyCondition,
+		conditionsv1.AvailableCondition, conditionsv1.EtcdClusterHealthyCondition, conditionsv1.EtcdRecoveringCondition,
+		conditionsv1.ControlPlaneComponentsHealthyCondition,
 	} {
 		conditions.Set(controlPlane, Condition(unknown, metav1.ConditionUnknown, reason, message))
 	}
 	if controlPlane.Spec.Etcd.Backup != nil {
-		conditions.Set(controlPlane, Condition(controlplanev1.EtcdBackedUpCondition, metav1.ConditionUnknown, reason, message))
+		conditions.Set(controlPlane, Condition(conditionsv1.EtcdBackedUpCondition, metav1.ConditionUnknown, reason, message))
 	} else {
-		conditions.Delete(controlPlane, controlplanev1.EtcdBackedUpCondition)
+		conditions.Delete(controlPlane, conditionsv1.EtcdBackedUpCondition)
 	}
-	if asksForKeys(controlPlane) || conditions.Get(controlPlane, controlplanev1.KeysRotatingCondition) != nil {
-		conditions.Set(controlPlane, Condition(controlplanev1.KeysRotatingCondition, metav1.ConditionUnknown, reason, message))
+	if asksForKeys(controlPlane) || conditions.Get(controlPlane, conditionsv1.KeysRotatingCondition) != nil {
+		conditions.Set(controlPlane, Condition(conditionsv1.KeysRotatingCondition, metav1.ConditionUnknown, reason, message))
 	}
-	conditions.Set(controlPlane, Condition(controlplanev1.ReconciledCondition, metav1.ConditionFalse, reason, message))
+	conditions.Set(controlPlane, Condition(conditionsv1.ReconciledCondition, metav1.ConditionFalse, reason, message))
 }
 
 // Invalid says that nothing is made, for a reason that only a person can resolve.
 func Invalid(controlPlane *controlplanev1.KOKControlPlane, reason, message string) {
-	conditions.Set(controlPlane, Condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, reason, message))
+	conditions.Set(controlPlane, Condition(conditionsv1.AvailableCondition, metav1.ConditionFalse, reason, message))
 }
 
 // Deleting says what a deletion waits for.
 func Deleting(controlPlane *controlplanev1.KOKControlPlane, message string) {
-	conditions.Set(controlPlane, Condition(controlplanev1.DeletingCondition, metav1.ConditionTrue, clusterv1.DeletingReason, message))
-	conditions.Set(controlPlane, Condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, clusterv1.DeletingReason, "the control plane is being deleted"))
+	conditions.Set(controlPlane, Condition(conditionsv1.DeletingCondition, metav1.ConditionTrue, clusterv1.DeletingReason, message))
+	conditions.Set(controlPlane, Condition(conditionsv1.AvailableCondition, metav1.ConditionFalse, clusterv1.DeletingReason, "the control plane is being deleted"))
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
@@ -134,12 +135,12 @@ func expect(t *testing.T, got metav1.Condition, want expectation) {
 const heardNothing = "the host cluster does not hear from n1"
 
 func TestEtcdClusterHealthy(t *testing.T) {
-	healthy := expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason}
+	healthy := expectation{status: metav1.ConditionTrue, reason: conditionsv1.HealthyReason}
 	unhealthy := func(says ...string) expectation {
-		return expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: says}
+		return expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason, says: says}
 	}
 	unknown := func(says ...string) expectation {
-		return expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: says}
+		return expectation{status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: says}
 	}
 	for name, test := range map[string]struct {
 		seen func(*Observation)
@@ -165,7 +166,7 @@ func TestEtcdClusterHealthy(t *testing.T) {
 		"it gets room": {func(seen *Observation) {
 			seen.Etcd[names.EtcdEvents].Alarms = []string{"NOSPACE on blue-etcd-events-0"}
 			seen.Etcd[names.EtcdEvents].Space = "it is full: old versions of all keys are dropped"
-		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.SpaceExhaustedReason,
+		}, expectation{status: metav1.ConditionFalse, reason: conditionsv1.SpaceExhaustedReason,
 			says: []string{"etcd-events: alarm NOSPACE on blue-etcd-events-0\netcd-events: it is full: old versions of all keys are dropped"}}},
 		"nobody leads": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[0].Leader = false },
 			unhealthy("etcd-data: no member leads")},
@@ -186,7 +187,7 @@ func TestEtcdClusterHealthy(t *testing.T) {
 		"one cluster cannot be reached and the other is unhealthy": {func(seen *Observation) {
 			seen.silence(names.EtcdData)
 			seen.Etcd[names.EtcdEvents].Members[1].Err = errRefused
-		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, never: []string{"etcd-data"},
+		}, expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason, never: []string{"etcd-data"},
 			says: []string{"etcd-events: member blue-etcd-events-1 does not answer"}}},
 		"members that cannot be reached crash, as their host nodes say": {func(seen *Observation) {
 			seen.silence(names.EtcdData)
@@ -201,7 +202,7 @@ func TestEtcdClusterHealthy(t *testing.T) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
-		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, never: []string{"starting", "refused"},
+		}, expectation{status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, never: []string{"starting", "refused"},
 			says: []string{"etcd-data cannot be observed: the host cluster does not hear from n0, n1, n2; what runs there goes on", "etcd-events"}}},
 		"the link is cut and etcd was not observed": {func(seen *Observation) {
 			seen.lose("n0")
@@ -225,11 +226,11 @@ func TestAnEtcdThatMayBecomeTooLargeForItsVolumeIsHealthyAndTold(t *testing.T) {
 	in := settledInput()
 	in.ControlPlane.Spec.Etcd.Events.QuotaBackendSize, in.ControlPlane.Spec.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("6Gi")), ptr.To(resource.MustParse("8Gi"))
 	expect(t, etcdClusterHealthy(in, settled()), expectation{
-		status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason, never: []string{"etcd-data"},
+		status: metav1.ConditionTrue, reason: conditionsv1.HealthyReason, never: []string{"etcd-data"},
 		says: []string{"etcd-events: spec.etcd.events.quotaBackendSize, 6Gi, is more than 45 % of spec.etcd.events.storage.size, 8Gi", "14Gi"},
 	})
 	in.ControlPlane.Spec.Etcd.Events.Mode = controlplanev1.EtcdEventsInData
-	expect(t, etcdClusterHealthy(in, settled()), expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason})
+	expect(t, etcdClusterHealthy(in, settled()), expectation{status: metav1.ConditionTrue, reason: conditionsv1.HealthyReason})
 }
 
 func TestEtcdRecovering(t *testing.T) {
@@ -246,7 +247,7 @@ func TestEtcdRecovering(t *testing.T) {
 	}
 	data, events := recovers(names.EtcdData, "its volume is gone", false), recovers(names.EtcdEvents, "it waits", false)
 	dataDecides, eventsDecides := recovers(names.EtcdData, "its disk is full", true), recovers(names.EtcdEvents, "it was tried twice", true)
-	not := expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotRecoveringReason}
+	not := expectation{status: metav1.ConditionFalse, reason: conditionsv1.NotRecoveringReason}
 	recovering := func(reason string, says ...string) expectation {
 		return expectation{status: metav1.ConditionTrue, reason: reason, says: says}
 	}
@@ -258,25 +259,25 @@ func TestEtcdRecovering(t *testing.T) {
 		"nothing was observed":                {func(seen *Observation) { *seen = Observation{} }, not},
 		"one member is away and none is lost": {func(seen *Observation) { seen.lose("n1") }, not},
 		"etcd-events does not answer": {func(seen *Observation) { seen.silence(names.EtcdEvents) },
-			expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"etcd-events does not answer"}}},
+			expectation{status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"etcd-events does not answer"}}},
 		"etcd-events does not answer, and one of etcd-data is lost": {both(data, func(seen *Observation) { seen.silence(names.EtcdEvents) }),
-			recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
+			recovering(conditionsv1.RecoveringReason, "etcd-data: its volume is gone")},
 		"nobody knows whether one is lost": {func(seen *Observation) {
 			seen.Etcd[names.EtcdData].Recovery, seen.Etcd[names.EtcdData].FactsMissing = "volumes may not be read", true
-		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"etcd-data: volumes may not be read"}}},
-		"one of etcd-data is lost":           {data, recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
-		"one of etcd-events is lost":         {events, recovering(controlplanev1.RecoveringReason, "etcd-events: it waits")},
-		"one of each is lost":                {both(data, events), recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone\netcd-events: it waits")},
-		"a person decides about etcd-data":   {dataDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full")},
-		"a person decides about etcd-events": {eventsDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-events: it was tried twice")},
-		"a person decides about the first":   {both(dataDecides, events), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full\netcd-events: it waits")},
-		"a person decides about the last":    {both(data, eventsDecides), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its volume is gone\netcd-events: it was tried twice")},
+		}, expectation{status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"etcd-data: volumes may not be read"}}},
+		"one of etcd-data is lost":           {data, recovering(conditionsv1.RecoveringReason, "etcd-data: its volume is gone")},
+		"one of etcd-events is lost":         {events, recovering(conditionsv1.RecoveringReason, "etcd-events: it waits")},
+		"one of each is lost":                {both(data, events), recovering(conditionsv1.RecoveringReason, "etcd-data: its volume is gone\netcd-events: it waits")},
+		"a person decides about etcd-data":   {dataDecides, recovering(conditionsv1.NeedsDecisionReason, "etcd-data: its disk is full")},
+		"a person decides about etcd-events": {eventsDecides, recovering(conditionsv1.NeedsDecisionReason, "etcd-events: it was tried twice")},
+		"a person decides about the first":   {both(dataDecides, events), recovering(conditionsv1.NeedsDecisionReason, "etcd-data: its disk is full\netcd-events: it waits")},
+		"a person decides about the last":    {both(data, eventsDecides), recovering(conditionsv1.NeedsDecisionReason, "etcd-data: its volume is gone\netcd-events: it was tried twice")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := settled()
 			test.seen(seen)
 			got := etcdRecovering(&Input{}, seen)
-			if got.Type != controlplanev1.EtcdRecoveringCondition {
+			if got.Type != conditionsv1.EtcdRecoveringCondition {
 				t.Errorf("the condition is %s", got.Type)
 			}
 			expect(t, got, test.want)
@@ -289,32 +290,32 @@ func TestControlPlaneComponentsHealthy(t *testing.T) {
 		seen func(*Observation)
 		want expectation
 	}{
-		"all are well": {func(*Observation) {}, expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason}},
+		"all are well": {func(*Observation) {}, expectation{status: metav1.ConditionTrue, reason: conditionsv1.HealthyReason}},
 		"etcd is no part of it": {func(seen *Observation) { seen.crash(names.EtcdData, 0, "") },
-			expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason}},
+			expectation{status: metav1.ConditionTrue, reason: conditionsv1.HealthyReason}},
 		"a pod crashes": {func(seen *Observation) { seen.crash(names.KubeScheduler, 1, "panic: no") },
-			expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason,
+			expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason,
 				says: []string{"kube-scheduler: pod blue-kube-scheduler-1 on n1 ended 4 times, last with Error (exit code 1): panic: no"}}},
 		"a pod is not up to date": {func(seen *Observation) { seen.Workloads[names.KubeAPIServer].Updated = 2 },
-			expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"kube-apiserver rolls out: 2 of 3 pods are up to date"}}},
+			expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason, says: []string{"kube-apiserver rolls out: 2 of 3 pods are up to date"}}},
 		"the workload was not looked at yet": {func(seen *Observation) { seen.Workloads[names.KubeScheduler].Observed = false },
-			expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"kube-scheduler"}}},
+			expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason, says: []string{"kube-scheduler"}}},
 		"pods are not created": {func(seen *Observation) {
 			seen.Pods[names.KubeScheduler] = nil
 			seen.Workloads[names.KubeScheduler] = &workloads.State{Observed: true, Desired: 2, Needed: 1}
 			seen.CreationFailures[names.KubeScheduler] = "exceeded quota: pods"
-		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"kube-scheduler: exceeded quota: pods"}}},
+		}, expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason, says: []string{"kube-scheduler: exceeded quota: pods"}}},
 		"no host node is labelled": {func(seen *Observation) {
 			seen.Pods[names.KubeAPIServer] = nil
 			seen.Workloads[names.KubeAPIServer] = &workloads.State{Observed: true, Needed: 1}
-		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"no node of the host cluster matches spec.hosting.nodeSelector"}}},
+		}, expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason, says: []string{"no node of the host cluster matches spec.hosting.nodeSelector"}}},
 
 		"a host node is not heard from": {func(seen *Observation) { seen.lose("n1") },
-			expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{heardNothing}, never: []string{"starting"}}},
+			expectation{status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{heardNothing}, never: []string{"starting"}}},
 		"a host node is not heard from, and a pod on another crashes": {func(seen *Observation) {
 			seen.lose("n1")
 			seen.crash(names.KubeAPIServer, 2, "bind: address already in use")
-		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason,
+		}, expectation{status: metav1.ConditionFalse, reason: conditionsv1.UnhealthyReason,
 			says: []string{"kube-apiserver: pod blue-kube-apiserver-2 on n2 ended", "address already in use"}, never: []string{"n1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,12 +327,12 @@ func TestControlPlaneComponentsHealthy(t *testing.T) {
 }
 
 func TestAvailable(t *testing.T) {
-	yes := expectation{status: metav1.ConditionTrue, reason: controlplanev1.AvailableReason}
+	yes := expectation{status: metav1.ConditionTrue, reason: conditionsv1.AvailableReason}
 	no := func(says ...string) expectation {
-		return expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotAvailableReason, says: says}
+		return expectation{status: metav1.ConditionFalse, reason: conditionsv1.NotAvailableReason, says: says}
 	}
 	unknown := func(says ...string) expectation {
-		return expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: says}
+		return expectation{status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: says}
 	}
 	for name, test := range map[string]struct {
 		is   func(*Input, *Observation)
@@ -355,7 +356,7 @@ func TestAvailable(t *testing.T) {
 		}, no("the tenant's API does not answer at 10.0.0.1:6443")},
 		"a port block is held by another": {func(in *Input, seen *Observation) {
 			in.uninitialized()
-			in.end(names.StepPorts, flow.Blocked(controlplanev1.ReconcileFailedReason, errors.New("host ports 20000-20019 belong to Cluster a/b")))
+			in.end(names.StepPorts, flow.Blocked(conditionsv1.ReconcileFailedReason, errors.New("host ports 20000-20019 belong to Cluster a/b")))
 			*seen = Observation{}
 		}, no("ports: host ports 20000-20019 belong to Cluster a/b")},
 
@@ -369,7 +370,7 @@ func TestAvailable(t *testing.T) {
 		}, no("kube-scheduler: pod blue-kube-scheduler-0")},
 		"a workload was deleted": {func(_ *Input, seen *Observation) { delete(seen.Workloads, names.KubeAPIServer) }, no("kube-apiserver is not created yet")},
 		"key material is lost": {func(in *Input, _ *Observation) {
-			in.end(names.StepKeyMaterial, flow.Blocked(controlplanev1.KeyMaterialLostReason, errLost))
+			in.end(names.StepKeyMaterial, flow.Blocked(conditionsv1.KeyMaterialLostReason, errLost))
 		}, no("cluster CA")},
 
 		"the key material could not be read": {func(in *Input, _ *Observation) { in.end(names.StepKeyMaterial, flow.Failed(errRefused)) }, unknown("connection refused")},
@@ -387,7 +388,7 @@ func TestAvailable(t *testing.T) {
 			seen.lose("n1")
 			seen.crash(names.EtcdData, 0, "disk is full")
 			seen.crash(names.EtcdData, 2, "disk is full")
-		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotAvailableReason,
+		}, expectation{status: metav1.ConditionFalse, reason: conditionsv1.NotAvailableReason,
 			says: []string{"etcd-data: pod blue-etcd-data-0 on n0 ended", "disk is full"}, never: []string{"on n1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -410,21 +411,21 @@ func TestCertificatesAvailable(t *testing.T) {
 		result flow.Result
 		want   expectation
 	}{
-		"they are": {want: expectation{status: metav1.ConditionTrue, reason: controlplanev1.AvailableReason}},
-		"key material is lost": {step: names.StepKeyMaterial, result: flow.Blocked(controlplanev1.KeyMaterialLostReason, errLost),
-			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.KeyMaterialLostReason, says: []string{"cluster CA", "restore"}}},
-		"key material is invalid": {step: names.StepKeyMaterial, result: flow.Blocked(controlplanev1.InvalidKeyMaterialReason, &pki.InvalidError{DataKey: "tlin.Cluster", Problem: "is no PEM private key", Remedy: "put a valid pair into it"}),
-			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.InvalidKeyMaterialReason, says: []string{"tlin.Cluster", "is no PEM private key", "put a valid pair into it"}}},
+		"they are": {want: expectation{status: metav1.ConditionTrue, reason: conditionsv1.AvailableReason}},
+		"key material is lost": {step: names.StepKeyMaterial, result: flow.Blocked(conditionsv1.KeyMaterialLostReason, errLost),
+			want: expectation{status: metav1.ConditionFalse, reason: conditionsv1.KeyMaterialLostReason, says: []string{"cluster CA", "restore"}}},
+		"key material is invalid": {step: names.StepKeyMaterial, result: flow.Blocked(conditionsv1.InvalidKeyMaterialReason, &pki.InvalidError{DataKey: "tlin.Cluster", Problem: "is no PEM private key", Remedy: "put a valid pair into it"}),
+			want: expectation{status: metav1.ConditionFalse, reason: conditionsv1.InvalidKeyMaterialReason, says: []string{"tlin.Cluster", "is no PEM private key", "put a valid pair into it"}}},
 		"key material could not be read": {step: names.StepKeyMaterial, result: flow.Failed(errRefused),
-			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
+			want: expectation{status: metav1.ConditionUnknown, reason: conditionsv1.ReconcileFailedReason, says: []string{"connection refused"}}},
 		"a certificate could not be written": {step: names.StepCertificates, result: flow.Failed(errRefused),
-			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
+			want: expectation{status: metav1.ConditionUnknown, reason: conditionsv1.ReconcileFailedReason, says: []string{"connection refused"}}},
 		"the kubeconfig could not be written": {step: names.StepKubeconfig, result: flow.Failed(errRefused),
-			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
+			want: expectation{status: metav1.ConditionUnknown, reason: conditionsv1.ReconcileFailedReason, says: []string{"connection refused"}}},
 		"Services have no addresses yet": {step: names.StepEndpoint, result: flow.Waiting("for addresses"),
-			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"for addresses"}}},
+			want: expectation{status: metav1.ConditionFalse, reason: conditionsv1.WaitingReason, says: []string{"for addresses"}}},
 		"a later step waits": {step: names.EtcdData, result: flow.Waiting("for members"),
-			want: expectation{status: metav1.ConditionTrue, reason: controlplanev1.AvailableReason}},
+			want: expectation{status: metav1.ConditionTrue, reason: conditionsv1.AvailableReason}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := settledInput()
@@ -437,11 +438,11 @@ func TestCertificatesAvailable(t *testing.T) {
 func TestInitializedNeverTurnsBack(t *testing.T) {
 	in := settledInput()
 	in.end(names.StepTenantObjects, flow.Waiting("the tenant's API does not answer"))
-	expect(t, initialized(in), expectation{status: metav1.ConditionTrue, reason: controlplanev1.InitializedReason})
+	expect(t, initialized(in), expectation{status: metav1.ConditionTrue, reason: conditionsv1.InitializedReason})
 	in.uninitialized()
-	expect(t, initialized(in), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"the tenant's API does not answer"}})
+	expect(t, initialized(in), expectation{status: metav1.ConditionFalse, reason: conditionsv1.NotInitializedReason, says: []string{"the tenant's API does not answer"}})
 	in.end(names.EtcdEvents, flow.Failed(errRefused))
-	expect(t, initialized(in), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"etcd-events: connection refused"}})
+	expect(t, initialized(in), expectation{status: metav1.ConditionFalse, reason: conditionsv1.NotInitializedReason, says: []string{"etcd-events: connection refused"}})
 }
 
 func TestProgress(t *testing.T) {
@@ -478,16 +479,16 @@ func TestReconciledSaysWhatFailsAndWhatWaits(t *testing.T) {
 		is   func(*Input)
 		want expectation
 	}{
-		"every step is done": {func(*Input) {}, expectation{status: metav1.ConditionTrue, reason: controlplanev1.ReconciledReason}},
+		"every step is done": {func(*Input) {}, expectation{status: metav1.ConditionTrue, reason: conditionsv1.ReconciledReason}},
 		"a step waits": {func(in *Input) { in.end(names.EtcdData, flow.Waiting("for members")) },
-			expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"for members"}}},
+			expectation{status: metav1.ConditionFalse, reason: conditionsv1.WaitingReason, says: []string{"for members"}}},
 		"a step failed": {func(in *Input) { in.end(names.EtcdData, flow.Failed(errRefused)) },
-			expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"etcd-data: connection refused"}}},
+			expectation{status: metav1.ConditionFalse, reason: conditionsv1.ReconcileFailedReason, says: []string{"etcd-data: connection refused"}}},
 		"one failed and another waits": {func(in *Input) {
 			in.Outcomes[0].Result, in.Outcomes[1].Result = flow.Failed(errRefused), flow.Waiting("for a block")
-		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"key-material: connection refused", "for a block"}}},
+		}, expectation{status: metav1.ConditionFalse, reason: conditionsv1.ReconcileFailedReason, says: []string{"key-material: connection refused", "for a block"}}},
 		"what runs cannot be made any more": {func(in *Input) { in.Problem = errors.New("spec.version: v1.20 is not supported") },
-			expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"v1.20 is not supported"}}},
+			expectation{status: metav1.ConditionFalse, reason: conditionsv1.ReconcileFailedReason, says: []string{"v1.20 is not supported"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := settledInput()
@@ -503,16 +504,16 @@ func TestMovable(t *testing.T) {
 		t.Errorf("in the management cluster it is %s: %s", c.Status, c.Message)
 	}
 	in.OwnHost = false
-	expect(t, movable(in), expectation{status: metav1.ConditionTrue, reason: controlplanev1.HostedElsewhereReason})
+	expect(t, movable(in), expectation{status: metav1.ConditionTrue, reason: conditionsv1.HostedElsewhereReason})
 }
 
 func TestDeletingSaysWhatIsLeft(t *testing.T) {
 	expect(t, notDeleting(), expectation{status: metav1.ConditionFalse, reason: clusterv1.NotDeletingReason})
 	controlPlane := &controlplanev1.KOKControlPlane{}
 	Deleting(controlPlane, "still there: Pod blue-etcd-data-0")
-	expect(t, *conditions.Get(controlPlane, controlplanev1.DeletingCondition),
+	expect(t, *conditions.Get(controlPlane, conditionsv1.DeletingCondition),
 		expectation{status: metav1.ConditionTrue, reason: clusterv1.DeletingReason, says: []string{"still there: Pod blue-etcd-data-0"}})
-	if !conditions.IsFalse(controlPlane, controlplanev1.AvailableCondition) {
+	if !conditions.IsFalse(controlPlane, conditionsv1.AvailableCondition) {
 		t.Error("it is available while it is deleted")
 	}
 }
@@ -558,7 +559,7 @@ func TestKokStatusShowsEveryConditionThatIsNotAsItShouldBe(t *testing.T) {
 		controlPlane := in.ControlPlane.DeepCopy()
 		conditions.Set(controlPlane, metav1.Condition{Type: c.Type, Status: other[c.Status], Reason: "Other"})
 		news := clistatus.NewsOf(controlPlane)
-		if shown := len(news) == 1 && news[0].Type == c.Type; shown == (c.Type == controlplanev1.MovableCondition) {
+		if shown := len(news) == 1 && news[0].Type == c.Type; shown == (c.Type == conditionsv1.MovableCondition) {
 			t.Errorf("kok status shows %v of a control plane of which %s is %s: see NewsOf of internal/cli/status", news, c.Type, other[c.Status])
 		}
 	}

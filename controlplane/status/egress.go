@@ -7,6 +7,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -19,7 +20,7 @@ const dialsItself = "kube-apiserver dials what the tenant's administrators name,
 // egressConfined is about the API servers that run, not about those that are rendered. What is to be switched off counts as
 // off already.
 func egressConfined(in *Input, seen *Observation) metav1.Condition {
-	const name = controlplanev1.EgressConfinedCondition
+	const name = conditionsv1.EgressConfinedCondition
 	no := func(reason, message string) metav1.Condition {
 		return Condition(name, metav1.ConditionFalse, reason, message)
 	}
@@ -27,21 +28,21 @@ func egressConfined(in *Input, seen *Observation) metav1.Condition {
 	pods := egressOf(seen)
 	switch {
 	case spec.Hosting.Exposure.Type == controlplanev1.ExposureNodePort:
-		return no(controlplanev1.NodePortExposureReason, dialsItself+", and spec.hosting.exposure.type NodePort leaves no port for konnectivity: "+
+		return no(conditionsv1.NodePortExposureReason, dialsItself+", and spec.hosting.exposure.type NodePort leaves no port for konnectivity: "+
 			"create a control plane with the exposure LoadBalancer or on the host network, or accept it")
 	case !spec.Addons.Konnectivity.Managed():
-		return no(controlplanev1.KonnectivityOffReason, dialsItself+": set spec.addons.konnectivity.mode to Managed")
+		return no(conditionsv1.KonnectivityOffReason, dialsItself+": set spec.addons.konnectivity.mode to Managed")
 	case pods.all == 0:
-		return Condition(name, metav1.ConditionUnknown, controlplanev1.WaitingReason, waitingFor(in, names.KubeAPIServer))
+		return Condition(name, metav1.ConditionUnknown, conditionsv1.WaitingReason, waitingFor(in, names.KubeAPIServer))
 	case pods.confined == pods.all:
-		return Condition(name, metav1.ConditionTrue, controlplanev1.ConfinedReason)
+		return Condition(name, metav1.ConditionTrue, conditionsv1.ConfinedReason)
 	case pods.rolling:
 		return no(clusterv1.RollingOutReason, fmt.Sprintf("%d of %d API servers are confined: nothing to do while the others are replaced", pods.confined, pods.all))
 	case pods.older > 0:
-		return no(controlplanev1.OlderRenderingReason, "kube-apiserver is as an older release rendered it, and dials webhooks that have a URL from the "+
+		return no(conditionsv1.OlderRenderingReason, "kube-apiserver is as an older release rendered it, and dials webhooks that have a URL from the "+
 			"network of host nodes: set spec.rollout.after to a time that has passed, which restarts the control plane pod by pod")
 	}
-	return no(controlplanev1.WaitingReason, dialsItself+", until it restarts with konnectivity: "+waitingFor(in, names.KubeAPIServer))
+	return no(conditionsv1.WaitingReason, dialsItself+", until it restarts with konnectivity: "+waitingFor(in, names.KubeAPIServer))
 }
 
 // egress counts API servers by whom they have dial for them.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -118,10 +119,10 @@ func TestFinding2TheConditionTellsWhoseAPIServersDialForTheirTenants(t *testing.
 func TestFinding2WhatIsNotConfinedIsAvailableAllTheSame(t *testing.T) {
 	in := settledInput()
 	Set(in, settled())
-	if c := conditions.Get(in.ControlPlane, controlplanev1.EgressConfinedCondition); c == nil || c.Status != metav1.ConditionFalse {
+	if c := conditions.Get(in.ControlPlane, conditionsv1.EgressConfinedCondition); c == nil || c.Status != metav1.ConditionFalse {
 		t.Fatalf("it is %v", c)
 	}
-	for _, name := range []string{clusterv1.AvailableCondition, controlplanev1.ReconciledCondition, controlplanev1.ControlPlaneComponentsHealthyCondition} {
+	for _, name := range []string{clusterv1.AvailableCondition, conditionsv1.ReconciledCondition, conditionsv1.ControlPlaneComponentsHealthyCondition} {
 		if !conditions.IsTrue(in.ControlPlane, name) {
 			t.Errorf("%s is %v", name, conditions.Get(in.ControlPlane, name))
 		}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
@@ -35,14 +36,14 @@ func (in *Input) KnowsKeys() bool { return in.outcome(names.StepKeyMaterial).Don
 // tellsOfKeys reports whether there is a rotation to tell of.
 func (in *Input) tellsOfKeys() bool {
 	return asksForKeys(in.ControlPlane) || slices.ContainsFunc(in.Rotations, func(r Rotation) bool { return r.Record.UnderWay() }) ||
-		!in.KnowsKeys() && conditions.Get(in.ControlPlane, controlplanev1.KeysRotatingCondition) != nil
+		!in.KnowsKeys() && conditions.Get(in.ControlPlane, conditionsv1.KeysRotatingCondition) != nil
 }
 
 // keysRotating says how far rotations have come and what they wait for, in a line for each kind.
 func keysRotating(in *Input) metav1.Condition {
-	const name = controlplanev1.KeysRotatingCondition
+	const name = conditionsv1.KeysRotatingCondition
 	if !in.KnowsKeys() {
-		return Condition(name, metav1.ConditionUnknown, controlplanev1.KeysUnknownReason, waitingFor(in, names.StepKeyMaterial))
+		return Condition(name, metav1.ConditionUnknown, conditionsv1.KeysUnknownReason, waitingFor(in, names.StepKeyMaterial))
 	}
 	reason, lines := "", []string(nil)
 	for _, r := range in.Rotations {
@@ -58,7 +59,7 @@ func keysRotating(in *Input) metav1.Condition {
 	}
 	message := strings.Join(lines, "\n")
 	if reason == "" {
-		return Condition(name, metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, message)
+		return Condition(name, metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, message)
 	}
 	return Condition(name, metav1.ConditionTrue, reason, message)
 }
@@ -68,9 +69,9 @@ var reasonsOfKeys = []struct {
 	phases []rotation.Phase
 	reason string
 }{
-	{[]rotation.Phase{rotation.Trusting, rotation.Using}, controlplanev1.KeysPreparingReason},
-	{[]rotation.Phase{rotation.Dropping}, controlplanev1.KeysCompletingReason},
-	{[]rotation.Phase{rotation.Prepared}, controlplanev1.KeysPreparedReason},
+	{[]rotation.Phase{rotation.Trusting, rotation.Using}, conditionsv1.KeysPreparingReason},
+	{[]rotation.Phase{rotation.Dropping}, conditionsv1.KeysCompletingReason},
+	{[]rotation.Phase{rotation.Prepared}, conditionsv1.KeysPreparedReason},
 }
 
 func (r Rotation) line() string {

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -40,28 +41,28 @@ func TestKeysRotating(t *testing.T) {
 		want expectation
 	}{
 		"its time has not come": {at("", ""), expectation{
-			status: metav1.ConditionFalse, reason: controlplanev1.KeysNotRotatingReason, says: []string{"service account key"},
+			status: metav1.ConditionFalse, reason: conditionsv1.KeysNotRotatingReason, says: []string{"service account key"},
 		}},
 		"it cannot begin": {at("", "has not begun: it begins later"), expectation{
-			status: metav1.ConditionFalse, reason: controlplanev1.KeysNotRotatingReason, says: []string{"service account key", "has not begun"},
+			status: metav1.ConditionFalse, reason: conditionsv1.KeysNotRotatingReason, says: []string{"service account key", "has not begun"},
 		}},
 		"it is over": {at(rotation.Over, ""), expectation{
-			status: metav1.ConditionFalse, reason: controlplanev1.KeysNotRotatingReason, says: []string{"service account key (Over, asked for at " + asked},
+			status: metav1.ConditionFalse, reason: conditionsv1.KeysNotRotatingReason, says: []string{"service account key (Over, asked for at " + asked},
 		}},
-		"both come to be trusted":      {at(rotation.Trusting, "waits for pod a"), is(controlplanev1.KeysPreparingReason, "service account key (Trusting", "waits for pod a")},
-		"the new one comes to be used": {at(rotation.Using, "waits for pod a"), is(controlplanev1.KeysPreparingReason, "(Using", "waits for pod a")},
-		"it is prepared":               {at(rotation.Prepared, "set it"), is(controlplanev1.KeysPreparedReason, "(Prepared", "set it", "tokens that were handed out")},
-		"a CA is prepared":             {ca(rotation.Prepared), is(controlplanev1.KeysPreparedReason, "front proxy CA (Prepared", "extension API servers that read ConfigMap")},
-		"a CA is dropped":              {ca(rotation.Dropping), is(controlplanev1.KeysCompletingReason, "front proxy CA (Dropping")},
-		"it is completed":              {at(rotation.Dropping, "waits for pod a"), is(controlplanev1.KeysCompletingReason, "(Dropping", "waits for pod a")},
-		"two kinds have a line each": {beside(rotation.Using, at(rotation.Using, "waits for pod a")), is(controlplanev1.KeysPreparingReason,
+		"both come to be trusted":      {at(rotation.Trusting, "waits for pod a"), is(conditionsv1.KeysPreparingReason, "service account key (Trusting", "waits for pod a")},
+		"the new one comes to be used": {at(rotation.Using, "waits for pod a"), is(conditionsv1.KeysPreparingReason, "(Using", "waits for pod a")},
+		"it is prepared":               {at(rotation.Prepared, "set it"), is(conditionsv1.KeysPreparedReason, "(Prepared", "set it", "tokens that were handed out")},
+		"a CA is prepared":             {ca(rotation.Prepared), is(conditionsv1.KeysPreparedReason, "front proxy CA (Prepared", "extension API servers that read ConfigMap")},
+		"a CA is dropped":              {ca(rotation.Dropping), is(conditionsv1.KeysCompletingReason, "front proxy CA (Dropping")},
+		"it is completed":              {at(rotation.Dropping, "waits for pod a"), is(conditionsv1.KeysCompletingReason, "(Dropping", "waits for pod a")},
+		"two kinds have a line each": {beside(rotation.Using, at(rotation.Using, "waits for pod a")), is(conditionsv1.KeysPreparingReason,
 			"service account key (Using, asked for at "+asked+"): waits for pod a\nencryption key (Using, asked for at "+asked+"): waits for pod b")},
-		"one kind is prepared, and one not yet": {beside(rotation.Trusting, at(rotation.Prepared, "set it")), is(controlplanev1.KeysPreparingReason, "encryption key (Trusting")},
-		"one kind is prepared, and one dropped": {beside(rotation.Dropping, at(rotation.Prepared, "set it")), is(controlplanev1.KeysCompletingReason, "encryption key (Dropping")},
-		"one kind is prepared, and one over":    {beside(rotation.Over, at(rotation.Prepared, "set it")), is(controlplanev1.KeysPreparedReason, "encryption key (Over")},
+		"one kind is prepared, and one not yet": {beside(rotation.Trusting, at(rotation.Prepared, "set it")), is(conditionsv1.KeysPreparingReason, "encryption key (Trusting")},
+		"one kind is prepared, and one dropped": {beside(rotation.Dropping, at(rotation.Prepared, "set it")), is(conditionsv1.KeysCompletingReason, "encryption key (Dropping")},
+		"one kind is prepared, and one over":    {beside(rotation.Over, at(rotation.Prepared, "set it")), is(conditionsv1.KeysPreparedReason, "encryption key (Over")},
 		"keys are lost": {func(in *Input) {
-			in.end(names.StepKeyMaterial, flow.Blocked(controlplanev1.KeyMaterialLostReason, errors.New("both are gone")))
-		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.KeysUnknownReason, says: []string{"both are gone"}}},
+			in.end(names.StepKeyMaterial, flow.Blocked(conditionsv1.KeyMaterialLostReason, errors.New("both are gone")))
+		}, expectation{status: metav1.ConditionUnknown, reason: conditionsv1.KeysUnknownReason, says: []string{"both are gone"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := settledInput()
@@ -76,7 +77,7 @@ func TestKeysRotatingIsThereWhileThereIsSomethingToTell(t *testing.T) {
 		in.ControlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
 	}
 	was := func(in *Input) {
-		conditions.Set(in.ControlPlane, Condition(controlplanev1.KeysRotatingCondition, metav1.ConditionTrue, controlplanev1.KeysPreparedReason))
+		conditions.Set(in.ControlPlane, Condition(conditionsv1.KeysRotatingCondition, metav1.ConditionTrue, conditionsv1.KeysPreparedReason))
 	}
 	at := func(phase rotation.Phase) func(*Input) {
 		return func(in *Input) {
@@ -101,7 +102,7 @@ func TestKeysRotatingIsThereWhileThereIsSomethingToTell(t *testing.T) {
 				change(in)
 			}
 			setConditions(in, settled())
-			if got := conditions.Get(in.ControlPlane, controlplanev1.KeysRotatingCondition) != nil; got != test.want {
+			if got := conditions.Get(in.ControlPlane, conditionsv1.KeysRotatingCondition) != nil; got != test.want {
 				t.Errorf("it is %t that the condition is there", got)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -66,5 +67,5 @@ func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 }
 
 func installed(c *controlplanev1.KOKControlPlane) {
-	conditions.Set(c, status.Condition(controlplanev1.AddonsInstalledCondition, metav1.ConditionTrue, controlplanev1.InstalledReason))
+	conditions.Set(c, status.Condition(conditionsv1.AddonsInstalledCondition, metav1.ConditionTrue, conditionsv1.InstalledReason))
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -65,7 +66,7 @@ func neverBootstrapped(c *controlplanev1.KOKControlPlane) bool {
 			return !ptr.Deref(cluster.Bootstrapped, false)
 		}
 	}
-	return conditions.GetReason(c, controlplanev1.AvailableCondition) == controlplanev1.InvalidSpecReason
+	return conditions.GetReason(c, conditionsv1.AvailableCondition) == conditionsv1.InvalidSpecReason
 }
 
 // validateMembersChange refuses another number of members until the cluster is bootstrapped: its first

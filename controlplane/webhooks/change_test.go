@@ -10,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -39,7 +40,7 @@ func TestTheNextMinorWaitsUntilItIsKnownWhatRuns(t *testing.T) {
 	}
 	unavailable := func(reason string) edit {
 		return func(c *controlplanev1.KOKControlPlane) {
-			c.Status.Conditions = []metav1.Condition{{Type: controlplanev1.AvailableCondition, Status: metav1.ConditionFalse, Reason: reason}}
+			c.Status.Conditions = []metav1.Condition{{Type: conditionsv1.AvailableCondition, Status: metav1.ConditionFalse, Reason: reason}}
 		}
 	}
 	const (
@@ -54,11 +55,11 @@ func TestTheNextMinorWaitsUntilItIsKnownWhatRuns(t *testing.T) {
 		"it was just created":                            {nil, "v1.36.3", ""},
 		"it was just created, with an endpoint":          {[]edit{func(c *controlplanev1.KOKControlPlane) { made(c); c.Spec.Hosting.Ports.First = 0 }}, "v1.36.3", ""},
 		"its etcd is being founded":                      {[]edit{made, founded(false)}, "v1.36.3", ""},
-		"it was refused, and nothing runs":               {[]edit{onPodNetwork, unavailable(controlplanev1.InvalidSpecReason)}, "v1.36.3", ""},
-		"it was refused, with ports of the user":         {[]edit{made, unavailable(controlplanev1.InvalidSpecReason)}, "v1.36.3", ""},
-		"it was refused, and its etcd has members since": {[]edit{made, founded(true), unavailable(controlplanev1.InvalidSpecReason)}, "v1.36.3", unknown},
-		"its host cluster has no kubeconfig yet":         {[]edit{onPodNetwork, unavailable(controlplanev1.InvalidHostKubeconfigReason)}, "v1.36.3", unknown},
-		"its Cluster names another control plane":        {[]edit{made, unavailable(controlplanev1.NotReferencedReason)}, "v1.36.3", unknown},
+		"it was refused, and nothing runs":               {[]edit{onPodNetwork, unavailable(conditionsv1.InvalidSpecReason)}, "v1.36.3", ""},
+		"it was refused, with ports of the user":         {[]edit{made, unavailable(conditionsv1.InvalidSpecReason)}, "v1.36.3", ""},
+		"it was refused, and its etcd has members since": {[]edit{made, founded(true), unavailable(conditionsv1.InvalidSpecReason)}, "v1.36.3", unknown},
+		"its host cluster has no kubeconfig yet":         {[]edit{onPodNetwork, unavailable(conditionsv1.InvalidHostKubeconfigReason)}, "v1.36.3", unknown},
+		"its Cluster names another control plane":        {[]edit{made, unavailable(conditionsv1.NotReferencedReason)}, "v1.36.3", unknown},
 		"it was moved": {[]edit{made}, "v1.36.3", unknown},
 		"it was moved, and only its controller was there":        {[]edit{made, func(c *controlplanev1.KOKControlPlane) { c.Status.ObservedGeneration = 1 }}, "v1.36.3", unknown},
 		"it was moved, on the pod network":                       {[]edit{onPodNetwork}, "v1.36.3", unknown},

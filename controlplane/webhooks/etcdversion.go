@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -22,7 +23,7 @@ const firstThatMends = "v3.5.26"
 // their data in their pods never take another image, so it refuses nothing for them either.
 func validateEtcdVersionChange(before, after *controlplanev1.KOKControlPlane, table *versions.Table, path *field.Path) field.ErrorList {
 	from, to := etcdVersion(before, table), etcdVersion(after, table)
-	settled := before.Status.ObservedGeneration == before.Generation && conditions.IsFalse(before, controlplanev1.RollingOutCondition)
+	settled := before.Status.ObservedGeneration == before.Generation && conditions.IsFalse(before, conditionsv1.RollingOutCondition)
 	fromMinor, toMinor := semver.MajorMinor(from), semver.MajorMinor(to)
 	switch {
 	case from == "" || to == "" || fromMinor == toMinor || neverBootstrapped(before) || keepTheirPods(before.Spec.Etcd):

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -58,7 +59,7 @@ func TestWhichEtcdMayComeAfterWhich(t *testing.T) {
 			}
 			before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(!test.founding)}}
 			if test.rolling != "" {
-				before.Status.Conditions = []metav1.Condition{{Type: controlplanev1.RollingOutCondition, Status: test.rolling}}
+				before.Status.Conditions = []metav1.Condition{{Type: conditionsv1.RollingOutCondition, Status: test.rolling}}
 			}
 			after := before.DeepCopy()
 			after.Spec.Etcd.Image = test.to

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -70,14 +71,14 @@ func validateFoundAnewChange(before, after controlplanev1.EtcdEventsSpec, now ti
 // snapshot, or the control plane would stay stopped. It also refuses an older request, such as one in a manifest from before.
 func validateRestoreChange(before *controlplanev1.KOKControlPlane, after controlplanev1.EtcdSpec, now time.Time, path *field.Path) field.ErrorList {
 	was, is := before.Spec.Etcd.Restore, after.Restore
-	exists := etcdclusters.Bootstrapped(before, names.EtcdData) || conditions.IsTrue(before, controlplanev1.InitializedCondition)
+	exists := etcdclusters.Bootstrapped(before, names.EtcdData) || conditions.IsTrue(before, conditionsv1.InitializedCondition)
 	last := etcdclusters.Status(before, names.EtcdData).RestoredAt
 	var errs field.ErrorList
 	switch {
 	case is == nil && was == nil || is != nil && was != nil && *is == *was:
 	case is == nil && !exists:
 		errs = append(errs, field.Forbidden(path, "cannot be taken away before the snapshot is restored: etcd would begin without it; wait for the condition Initialized, or delete the control plane"))
-	case is == nil && conditions.GetReason(before, controlplanev1.EtcdRecoveringCondition) == controlplanev1.RestoringReason:
+	case is == nil && conditions.GetReason(before, conditionsv1.EtcdRecoveringCondition) == conditionsv1.RestoringReason:
 		errs = append(errs, field.Forbidden(path, "cannot be taken away while etcd is restored in place, for the control plane has stopped: wait until the condition EtcdRecovering is false, or ask for another restore with a later requestedAt"))
 	case is == nil:
 	case is.RequestedAt.IsZero():

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
@@ -57,10 +58,10 @@ func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
 				before.Status.Etcd[0].RestoredAt = at(-time.Minute).RequestedAt
 			}
 			if test.is == initialized || test.is == restoring {
-				conditions.Set(before, metav1.Condition{Type: controlplanev1.InitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized"})
+				conditions.Set(before, metav1.Condition{Type: conditionsv1.InitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized"})
 			}
 			if test.is == restoring {
-				conditions.Set(before, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.RestoringReason})
+				conditions.Set(before, metav1.Condition{Type: conditionsv1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: conditionsv1.RestoringReason})
 			}
 			errs := validateRestoreChange(before, controlplanev1.EtcdSpec{Restore: test.after}, now, field.NewPath("restore"))
 			if test.refused == "" && len(errs) > 0 || test.refused != "" && (len(errs) != 1 || errs[0].Field != test.refused) {

@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
@@ -38,9 +39,9 @@ func TestTheReferenceIsMadeOfTheComments(t *testing.T) {
 
 // controllersOf are the packages that set the conditions of an API.
 var controllersOf = map[string][]string{
-	"api/controlplane/v1alpha1":   {"controlplane/adoption", "controlplane/backups", "controlplane/controllers", "controlplane/history", "controlplane/hostclusters", "controlplane/keyrotation", "controlplane/ports", "controlplane/status"},
-	"api/bootstrap/v1alpha1":      {"bootstrap/controllers"},
-	"api/infrastructure/v1alpha1": {"infrastructure/claims", "infrastructure/controllers"},
+	"api/controlplane/v1alpha1/conditions": {"controlplane/adoption", "controlplane/backups", "controlplane/controllers", "controlplane/history", "controlplane/hostclusters", "controlplane/keyrotation", "controlplane/ports", "controlplane/status"},
+	"api/bootstrap/v1alpha1":               {"bootstrap/controllers"},
+	"api/infrastructure/v1alpha1":          {"infrastructure/claims", "infrastructure/controllers"},
 }
 
 func TestControllersSetWhatIsDocumentedAndNothingElse(t *testing.T) {
@@ -98,7 +99,7 @@ func TestTheReferenceHasTheReasonsOfEveryConditionWithoutAHostCluster(t *testing
 		t.Fatal(err)
 	}
 	for _, away := range []string{
-		controlplanev1.HostClusterConnectingReason, controlplanev1.HostClusterUnreachableReason, controlplanev1.InvalidHostKubeconfigReason,
+		conditionsv1.HostClusterConnectingReason, conditionsv1.HostClusterUnreachableReason, conditionsv1.InvalidHostKubeconfigReason,
 	} {
 		documented, set := map[string]bool{}, map[string]bool{}
 		for _, k := range kinds {

@@ -15,7 +15,7 @@ import (
 )
 
 // apis are the folders whose packages name conditions, in the order of the page.
-var apis = []string{"api/controlplane/v1alpha1", "api/bootstrap/v1alpha1", "api/infrastructure/v1alpha1"}
+var apis = []string{"api/controlplane/v1alpha1/conditions", "api/bootstrap/v1alpha1", "api/infrastructure/v1alpha1"}
 
 // kind is one kind of object, or several that have their conditions in common.
 type kind struct {

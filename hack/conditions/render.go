@@ -14,7 +14,7 @@ import (
 
 const head = `# Conditions
 
-<!-- Made of the comments in api/*/v1alpha1/conditions.go by make generate. -->
+<!-- Made of the comments of conditions and reasons in api/ by make generate. -->
 
 Every condition of every kind, and every reason that it can have. Read the message first: it says what is wrong and where.
 [Troubleshooting](../troubleshooting.md) goes by messages. With Cluster API's own conditions,

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -221,7 +222,7 @@ func TestEtcdIsRestoredInPlace(t *testing.T) {
 	}
 	ended := restore("--survivor", "blue-etcd-data-0")
 	answer("blue-etcd-data-0", func(c *controlplanev1.KOKControlPlane) {
-		conditions.Set(c, metav1.Condition{Type: controlplanev1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "spec.etcd.restore: a quorum can return"})
+		conditions.Set(c, metav1.Condition{Type: conditionsv1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "spec.etcd.restore: a quorum can return"})
 	})
 	if status := <-ended; status != 1 || !strings.Contains(progress.String(), "goes on as it was, and nothing is left of the request: spec.etcd.restore: a quorum can return") {
 		t.Errorf("it ended with %d: %s", status, progress.String())
@@ -234,13 +235,13 @@ func TestEtcdIsRestoredInPlace(t *testing.T) {
 	ended = restore("--survivor", "blue-etcd-data-2")
 	answer("blue-etcd-data-2", func(c *controlplanev1.KOKControlPlane) {
 		c.Status.Conditions = nil
-		conditions.Set(c, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.RestoringReason, Message: "pods have yet to stop"})
+		conditions.Set(c, metav1.Condition{Type: conditionsv1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: conditionsv1.RestoringReason, Message: "pods have yet to stop"})
 	})
 	s.until(func() bool { return strings.Contains(progress.String(), "Waiting: pods have yet to stop") })
 	answer("blue-etcd-data-2", func(c *controlplanev1.KOKControlPlane) {
 		c.Status.Etcd[0].RestoredAt, c.Status.Etcd[0].ClusterID = c.Spec.Etcd.Restore.RequestedAt, "00000000000f0e3e"
-		conditions.Set(c, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionFalse, Reason: controlplanev1.NotRecoveringReason})
-		conditions.Set(c, metav1.Condition{Type: controlplanev1.AvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
+		conditions.Set(c, metav1.Condition{Type: conditionsv1.EtcdRecoveringCondition, Status: metav1.ConditionFalse, Reason: conditionsv1.NotRecoveringReason})
+		conditions.Set(c, metav1.Condition{Type: conditionsv1.AvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
 	})
 	if status := <-ended; status != 0 || !strings.Contains(progress.String(), "works again, with etcd cluster 00000000000f0e3e") {
 		t.Errorf("it ended with %d: %s", status, progress.String())
@@ -251,11 +252,11 @@ func TestEtcdIsRestoredInPlace(t *testing.T) {
 	// one is under way, for the control plane has stopped.
 	s.has("blue", blue)
 	before := blue.Spec.Etcd.Restore.RequestedAt
-	conditions.Set(blue, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.RestoringReason})
+	conditions.Set(blue, metav1.Condition{Type: conditionsv1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: conditionsv1.RestoringReason})
 	s.status(blue)
 	ended = restore("--survivor", "blue-etcd-data-0")
 	answer("blue-etcd-data-0", func(c *controlplanev1.KOKControlPlane) {
-		conditions.Set(c, metav1.Condition{Type: controlplanev1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "spec.etcd.restore: survivor has no data"})
+		conditions.Set(c, metav1.Condition{Type: conditionsv1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "spec.etcd.restore: survivor has no data"})
 	})
 	if status := <-ended; status != 1 || !strings.Contains(progress.String(), "ask for one that can, for the control plane has stopped: spec.etcd.restore: survivor has no data") {
 		t.Errorf("it ended with %d: %s", status, progress.String())

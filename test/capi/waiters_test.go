@@ -15,17 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 // waiters wait for a KOKControlPlane where specs else wait for a KubeadmControlPlane and its Machines.
 func (e *environment) waiters() clusterctl.ControlPlaneWaiters {
 	return clusterctl.ControlPlaneWaiters{
 		WaitForControlPlaneInitialized: func(ctx context.Context, input clusterctl.ApplyCustomClusterTemplateAndWaitInput, result *clusterctl.ApplyCustomClusterTemplateAndWaitResult) {
-			e.waitControlPlane(ctx, result.Cluster, controlplanev1.InitializedCondition, input.WaitForControlPlaneIntervals)
+			e.waitControlPlane(ctx, result.Cluster, conditionsv1.InitializedCondition, input.WaitForControlPlaneIntervals)
 			e.installNetwork(ctx, result.Cluster)
 		},
 		WaitForControlPlaneMachinesReady: func(ctx context.Context, input clusterctl.ApplyCustomClusterTemplateAndWaitInput, result *clusterctl.ApplyCustomClusterTemplateAndWaitResult) {
-			e.waitControlPlane(ctx, result.Cluster, controlplanev1.AvailableCondition, input.WaitForControlPlaneIntervals)
+			e.waitControlPlane(ctx, result.Cluster, conditionsv1.AvailableCondition, input.WaitForControlPlaneIntervals)
 		},
 	}
 }

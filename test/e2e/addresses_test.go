@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
@@ -77,7 +78,7 @@ func (t *tenant) advertised(ctx context.Context) []string {
 func (t *tenant) expectReached(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
-		g.Expect(conditions.IsTrue(t.controlPlane(ctx), controlplanev1.AvailableCondition)).To(BeTrue())
+		g.Expect(conditions.IsTrue(t.controlPlane(ctx), conditionsv1.AvailableCondition)).To(BeTrue())
 		slice, err := t.api.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(slice.Ports).To(HaveLen(1))

@@ -17,7 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
@@ -189,7 +189,7 @@ func (s *siege) conditionsOf(ctx context.Context) string {
 	GinkgoHelper()
 	var said []string
 	for _, condition := range s.attacked.controlPlane(ctx).Status.Conditions {
-		if condition.Type != controlplanev1.MovableCondition && condition.Status != metav1.ConditionTrue && condition.Message != "" {
+		if condition.Type != conditionsv1.MovableCondition && condition.Status != metav1.ConditionTrue && condition.Message != "" {
 			said = append(said, condition.Type+": "+condition.Message)
 		}
 	}

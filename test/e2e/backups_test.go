@@ -26,6 +26,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 )
@@ -133,7 +134,7 @@ func (b *backedUp) expectBackedUp(ctx context.Context, within time.Duration) {
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := &controlplanev1.KOKControlPlane{}
 		g.Expect(env.client.Get(ctx, b.ObjectKey, controlPlane)).To(Succeed())
-		condition := conditions.Get(controlPlane, controlplanev1.EtcdBackedUpCondition)
+		condition := conditions.Get(controlPlane, conditionsv1.EtcdBackedUpCondition)
 		g.Expect(condition).NotTo(BeNil())
 		g.Expect(condition.Status).To(Equal(metav1.ConditionTrue), condition.Message)
 	}).WithTimeout(within).Should(Succeed(), "EtcdBackedUp of %s", b.ObjectKey)
@@ -153,7 +154,7 @@ func (b *backedUp) take(ctx context.Context) *controlplanev1.KOKEtcdSnapshot {
 	taken := slices.DeleteFunc(list.Items, func(s controlplanev1.KOKEtcdSnapshot) bool { return s.Spec.Slot != "" || s.Spec.Source != nil })
 	Expect(taken).NotTo(BeEmpty(), "KOKEtcdSnapshots that a person made")
 	newest := slices.MaxFunc(taken, func(a, b controlplanev1.KOKEtcdSnapshot) int { return strings.Compare(a.Status.Slot, b.Status.Slot) })
-	Expect(conditions.IsTrue(&newest, controlplanev1.SnapshotVerifiedCondition)).To(BeTrue(), "%+v", newest.Status)
+	Expect(conditions.IsTrue(&newest, conditionsv1.SnapshotVerifiedCondition)).To(BeTrue(), "%+v", newest.Status)
 	return &newest
 }
 
@@ -279,7 +280,7 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 			g.Expect(env.client.List(ctx, list, client.InNamespace(b.Namespace))).To(Succeed())
 			var slots []string
 			for i := range list.Items {
-				if conditions.IsTrue(&list.Items[i], controlplanev1.SnapshotVerifiedCondition) {
+				if conditions.IsTrue(&list.Items[i], conditionsv1.SnapshotVerifiedCondition) {
 					slots = append(slots, list.Items[i].Status.Slot)
 				}
 			}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -61,7 +62,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 
 		By("both CAs are good, and nodes get certificates by the new one")
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q],"prepareAfter":%q}}}`, controlplanev1.ClusterCAKind, time.Now().UTC().Format(time.RFC3339)))
-		says := t.expectKeys(ctx, controlplanev1.KeysPreparedReason)
+		says := t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
 		Expect(says).To(And(MatchRegexp("pods/[0-9a-f]+/kube-system/DaemonSet/kube-proxy"), MatchRegexp("pods/[0-9a-f]+/hello/Deployment/hello")), "owners of pods are named")
 		t.expectTakes(ctx, true, worker, toKubelets, credentials...)
 		for _, file := range []string{"kubelet-client-current.pem", "kubelet-server-current.pem"} {
@@ -84,7 +85,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 
 		By("the former CA is dropped")
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
-		t.expectKeys(ctx, controlplanev1.KeysNotRotatingReason)
+		t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 		figure("ca_rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the cluster CA")
 		tried, accepted := t.expectTakes(ctx, false, worker, toKubelets, credentials...)
 		figure("ca_old_credentials_tried", strconv.Itoa(tried), "certificates at API servers, controller managers, schedulers and kubelets")
@@ -206,5 +207,5 @@ func (t *tenant) expectLogs(ctx context.Context) {
 // saysOfKeys is the message of the condition KeysRotating.
 func (t *tenant) saysOfKeys(ctx context.Context) string {
 	GinkgoHelper()
-	return conditions.Get(t.controlPlane(ctx), controlplanev1.KeysRotatingCondition).Message
+	return conditions.Get(t.controlPlane(ctx), conditionsv1.KeysRotatingCondition).Message
 }

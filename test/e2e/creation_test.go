@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -145,7 +146,7 @@ func (j *journey) creation() {
 					g.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 					g.Expect(serviceErr).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 				}
-				g.Expect(conditions.IsTrue(j.a.controlPlane(ctx), controlplanev1.AddonsInstalledCondition)).To(BeTrue())
+				g.Expect(conditions.IsTrue(j.a.controlPlane(ctx), conditionsv1.AddonsInstalledCondition)).To(BeTrue())
 			}).Should(Succeed())
 		}
 		has(ctx, true)

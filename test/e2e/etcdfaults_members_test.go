@@ -24,6 +24,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -183,7 +184,7 @@ func (s *struck) expectConditions(ctx context.Context, g Gomega) {
 	}
 	controlPlane := &controlplanev1.KOKControlPlane{}
 	g.Expect(env.client.Get(ctx, s.ObjectKey, controlPlane)).To(Succeed())
-	healthy := conditions.Get(controlPlane, controlplanev1.EtcdClusterHealthyCondition)
+	healthy := conditions.Get(controlPlane, conditionsv1.EtcdClusterHealthyCondition)
 	g.Expect(healthy).NotTo(BeNil())
 	g.Expect(healthy.Status).To(Equal(metav1.ConditionTrue), healthy.Message)
 	if c := conditions.Get(controlPlane, etcdRecovering); c != nil {

@@ -30,6 +30,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
@@ -259,7 +260,7 @@ func (s *struck) look(ctx context.Context) {
 	if err := env.client.Get(ctx, s.ObjectKey, controlPlane); err != nil {
 		return
 	}
-	for _, name := range []string{controlplanev1.EtcdClusterHealthyCondition, etcdRecovering} {
+	for _, name := range []string{conditionsv1.EtcdClusterHealthyCondition, etcdRecovering} {
 		if c := conditions.Get(controlPlane, name); c != nil {
 			s.say(name, fmt.Sprintf("%s %s (%s) %s", name, c.Status, c.Reason, c.Message))
 		}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -177,7 +178,7 @@ func (b *backedUp) recoverAlone(ctx context.Context, named string, lost []string
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := b.controlPlane(ctx)
 		restored := slices.ContainsFunc(controlPlane.Status.Etcd, func(s controlplanev1.EtcdClusterStatus) bool { return !s.RestoredAt.IsZero() })
-		g.Expect(restored).To(BeTrue(), conditions.GetMessage(controlPlane, controlplanev1.EtcdRecoveringCondition))
+		g.Expect(restored).To(BeTrue(), conditions.GetMessage(controlPlane, conditionsv1.EtcdRecoveringCondition))
 	}).WithTimeout(restoring).Should(Succeed())
 	acknowledged := writer.stop()
 	b.expectHealthy(ctx)
@@ -238,7 +239,7 @@ func (b *backedUp) restoreInPlace(ctx context.Context, name string, command ...s
 	figure(name, fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := b.controlPlane(ctx)
-		g.Expect(conditions.IsFalse(controlPlane, controlplanev1.EtcdRecoveringCondition)).To(BeTrue(), conditions.GetMessage(controlPlane, controlplanev1.EtcdRecoveringCondition))
+		g.Expect(conditions.IsFalse(controlPlane, conditionsv1.EtcdRecoveringCondition)).To(BeTrue(), conditions.GetMessage(controlPlane, conditionsv1.EtcdRecoveringCondition))
 	}).WithTimeout(restoring).Should(Succeed(), "nothing is to be recovered")
 	b.expectHealthy(ctx)
 	env.log.Print("%s has all members again after %.1fs", b.ObjectKey, time.Since(began).Seconds())
@@ -286,8 +287,8 @@ func (b *backedUp) toldCommand(ctx context.Context, ending string) string {
 	GinkgoHelper()
 	command := ""
 	Eventually(ctx, func(g Gomega) {
-		asks := conditions.Get(b.controlPlane(ctx), controlplanev1.EtcdRecoveringCondition)
-		g.Expect(asks.Reason).To(Equal(controlplanev1.NeedsDecisionReason), asks.Message)
+		asks := conditions.Get(b.controlPlane(ctx), conditionsv1.EtcdRecoveringCondition)
+		g.Expect(asks.Reason).To(Equal(conditionsv1.NeedsDecisionReason), asks.Message)
 		_, told, found := strings.Cut(asks.Message, ": kok ")
 		g.Expect(found).To(BeTrue(), asks.Message)
 		command, _, _ = strings.Cut(told, "\n")

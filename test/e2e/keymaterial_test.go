@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
@@ -39,13 +40,13 @@ func (j *journey) keyMaterial() {
 		Eventually(ctx, func(g Gomega) {
 			condition := j.certificates(ctx)
 			g.Expect(condition.Status).To(Equal(metav1.ConditionFalse))
-			g.Expect(condition.Reason).To(Equal(controlplanev1.KeyMaterialLostReason))
+			g.Expect(condition.Reason).To(Equal(conditionsv1.KeyMaterialLostReason))
 			for _, lost := range backup {
 				g.Expect(condition.Message).To(ContainSubstring(lost.Name))
 			}
 		}).Should(Succeed())
-		env.log.Print("%s: %s", controlplanev1.CertificatesAvailableCondition, j.certificates(ctx).Message)
-		Expect(conditions.IsTrue(j.a.controlPlane(ctx), controlplanev1.AvailableCondition)).To(BeFalse())
+		env.log.Print("%s: %s", conditionsv1.CertificatesAvailableCondition, j.certificates(ctx).Message)
+		Expect(conditions.IsTrue(j.a.controlPlane(ctx), conditionsv1.AvailableCondition)).To(BeFalse())
 		Expect(j.a.snapshot(ctx)).To(Equal(before), "pods are untouched")
 		j.expectWritten(ctx)
 
@@ -71,10 +72,10 @@ func (j *journey) keyMaterial() {
 		Eventually(ctx, func(g Gomega) {
 			condition := j.certificates(ctx)
 			g.Expect(condition.Status).To(Equal(metav1.ConditionFalse))
-			g.Expect(condition.Reason).To(Equal(controlplanev1.InvalidKeyMaterialReason))
+			g.Expect(condition.Reason).To(Equal(conditionsv1.InvalidKeyMaterialReason))
 			g.Expect(condition.Message).To(And(ContainSubstring(replaced.Name), ContainSubstring("delete")))
 		}).Should(Succeed())
-		env.log.Print("%s: %s", controlplanev1.CertificatesAvailableCondition, j.certificates(ctx).Message)
+		env.log.Print("%s: %s", conditionsv1.CertificatesAvailableCondition, j.certificates(ctx).Message)
 		Expect(j.a.snapshot(ctx)).To(Equal(before), "pods are untouched")
 
 		By("doing what the condition says: deleting it")
@@ -87,7 +88,7 @@ func (j *journey) keyMaterial() {
 
 func (j *journey) certificates(ctx context.Context) *metav1.Condition {
 	GinkgoHelper()
-	condition := conditions.Get(j.a.controlPlane(ctx), controlplanev1.CertificatesAvailableCondition)
+	condition := conditions.Get(j.a.controlPlane(ctx), conditionsv1.CertificatesAvailableCondition)
 	Expect(condition).NotTo(BeNil())
 	return condition
 }

@@ -38,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
@@ -76,7 +77,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q,%q,%q,%q],"prepareAfter":%q}}}`,
 				controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, controlplanev1.FrontProxyCAKind, controlplanev1.EtcdCAKind,
 				controlplanev1.EtcdEventsCAKind, time.Now().UTC().Format(time.RFC3339)))
-			says := t.expectKeys(ctx, controlplanev1.KeysPreparedReason)
+			says := t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
 			Expect(says).To(And(ContainSubstring("pod-tokens/"), MatchRegexp("secret/[0-9a-f]+/kube-system/"+lastingToken)), "tokens are named")
 			t.expectTokens(ctx, true, append(former, t.mightyToken(ctx))...)
 			Expect(t.publishedCAs(ctx)).To(Equal(2), "front proxy CAs that are published")
@@ -98,7 +99,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			list, err := json.Marshal(given)
 			Expect(err).NotTo(HaveOccurred())
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), list))
-			t.expectKeys(ctx, controlplanev1.KeysNotRotatingReason)
+			t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 			tried := t.expectTokens(ctx, false, former...) + t.expectEtcd(ctx, false, formerEtcd)
 			figure("old_credentials_tried", strconv.Itoa(tried), "tokens at API servers, certificates at ports of etcd")
 			figure("old_credentials_accepted_after", strconv.Itoa(t.accepted(ctx, former...)+t.letIn(ctx, formerEtcd)), "of these")
@@ -388,7 +389,7 @@ func (t *tenant) expectKeys(ctx context.Context, reason string) (says string) {
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := &controlplanev1.KOKControlPlane{}
 		g.Expect(env.client.Get(ctx, t.ObjectKey, controlPlane)).To(Succeed())
-		condition := conditions.Get(controlPlane, controlplanev1.KeysRotatingCondition)
+		condition := conditions.Get(controlPlane, conditionsv1.KeysRotatingCondition)
 		g.Expect(condition).NotTo(BeNil())
 		g.Expect(condition.Reason).To(Equal(reason), condition.Message)
 		says = condition.Message

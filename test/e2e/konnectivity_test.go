@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -121,9 +122,9 @@ func (t *tenant) setKonnectivity(ctx context.Context, mode controlplanev1.AddonM
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := t.controlPlane(ctx)
 		g.Expect(controlPlane.Status.ObservedGeneration).To(Equal(controlPlane.Generation))
-		g.Expect(conditions.IsFalse(controlPlane, controlplanev1.RollingOutCondition)).To(BeTrue())
-		g.Expect(conditions.IsTrue(controlPlane, controlplanev1.AddonsInstalledCondition)).To(BeTrue())
-		g.Expect(conditions.IsTrue(controlPlane, controlplanev1.EgressConfinedCondition)).To(Equal(mode == controlplanev1.AddonManaged))
+		g.Expect(conditions.IsFalse(controlPlane, conditionsv1.RollingOutCondition)).To(BeTrue())
+		g.Expect(conditions.IsTrue(controlPlane, conditionsv1.AddonsInstalledCondition)).To(BeTrue())
+		g.Expect(conditions.IsTrue(controlPlane, conditionsv1.EgressConfinedCondition)).To(Equal(mode == controlplanev1.AddonManaged))
 	}).WithTimeout(creation).Should(Succeed())
 	t.expectHealthy(ctx)
 }

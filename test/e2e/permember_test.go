@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -48,7 +49,7 @@ func (b *backedUp) expectKept(ctx context.Context, snapshot string) {
 		object := &controlplanev1.KOKEtcdSnapshot{}
 		g.Expect(env.client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: snapshot}, object)).To(Succeed())
 		g.Expect(object.Status.Members).To(Equal(members))
-		g.Expect(conditions.IsTrue(object, controlplanev1.SnapshotVerifiedCondition)).To(BeTrue())
+		g.Expect(conditions.IsTrue(object, conditionsv1.SnapshotVerifiedCondition)).To(BeTrue())
 	}).WithTimeout(creation).Should(Succeed(), "members that have %s", snapshot)
 }
 
@@ -63,7 +64,7 @@ var _ = Describe("The etcd of a tenant whose members keep snapshots on volumes o
 	It("has every snapshot on every member, also on one that was replaced, and is restored in place when no member has its data", Label("per_member"), func(ctx SpecContext) {
 		b := newPerMember("per-member")
 		b.createToLose(ctx)
-		Expect(conditions.GetMessage(b.controlPlane(ctx), controlplanev1.EtcdBackedUpCondition)).To(ContainSubstring("on the host nodes of the data"))
+		Expect(conditions.GetMessage(b.controlPlane(ctx), conditionsv1.EtcdBackedUpCondition)).To(ContainSubstring("on the host nodes of the data"))
 		taken := b.take(ctx)
 		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
 		b.expectKept(ctx, taken.Name)

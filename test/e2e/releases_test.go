@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/yaml"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	previousrelease "github.com/kube-on-kube/cluster-api-provider-kok/hack/previous-release"
@@ -93,7 +93,7 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		figure("provider_upgrade_settled_writes", len(written), "writes")
 		Expect(written).To(BeEmpty())
 		// The release before made it without konnectivity, and it is told of.
-		Expect(conditions.GetReason(t.controlPlane(ctx), controlplanev1.EgressConfinedCondition)).To(Equal(controlplanev1.KonnectivityOffReason))
+		Expect(conditions.GetReason(t.controlPlane(ctx), conditionsv1.EgressConfinedCondition)).To(Equal(conditionsv1.KonnectivityOffReason))
 	}, SpecTimeout(5*creation+2*join+windows*settledTime))
 
 	It("gets a worker that this release makes", func(ctx SpecContext) {

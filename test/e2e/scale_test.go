@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
@@ -89,7 +90,7 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full, scales),
 		before, ids := t.snapshot(ctx), t.members(ctx)
 		patch(ctx, t.controlPlane(ctx), `{"spec":{"etcd":{"data":{"replicas":7}}}}`)
 		Eventually(ctx, func(g Gomega) {
-			up := conditions.Get(t.controlPlane(ctx), controlplanev1.ScalingUpCondition)
+			up := conditions.Get(t.controlPlane(ctx), conditionsv1.ScalingUpCondition)
 			g.Expect(up).NotTo(BeNil())
 			g.Expect(up.Message).To(ContainSubstring("7 members need as many host nodes"))
 		}).WithTimeout(creation).Should(Succeed())
@@ -160,7 +161,7 @@ func uncordon(ctx context.Context, node string) {
 func (t *tenant) expectRefusal(ctx context.Context, last, away string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
-		down := conditions.Get(t.controlPlane(ctx), controlplanev1.ScalingDownCondition)
+		down := conditions.Get(t.controlPlane(ctx), conditionsv1.ScalingDownCondition)
 		g.Expect(down).NotTo(BeNil())
 		g.Expect(down.Status).To(Equal(metav1.ConditionTrue))
 		g.Expect(down.Message).To(ContainSubstring("member %s does not answer: without %s the quorum would be at risk", away, last))
@@ -202,7 +203,7 @@ func (t *tenant) expectMembers(ctx context.Context, members int) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := t.controlPlane(ctx)
-		for _, name := range []string{controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition, controlplanev1.RollingOutCondition} {
+		for _, name := range []string{conditionsv1.ScalingUpCondition, conditionsv1.ScalingDownCondition, conditionsv1.RollingOutCondition} {
 			condition := conditions.Get(controlPlane, name)
 			g.Expect(condition).NotTo(BeNil(), "condition %s", name)
 			g.Expect(condition.Status).To(Equal(metav1.ConditionFalse), "%s: %s", name, condition.Message)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
@@ -91,9 +92,9 @@ var _ = Describe("A foreign process on a host port", Label(full, faults), Ordere
 			c.Spec.Hosting.Ports.First = first
 		})
 		Eventually(ctx, func() string {
-			return conditions.GetMessage(t.controlPlane(ctx), controlplanev1.ControlPlaneComponentsHealthyCondition)
+			return conditions.GetMessage(t.controlPlane(ctx), conditionsv1.ControlPlaneComponentsHealthyCondition)
 		}).WithTimeout(creation).Should(ContainSubstring(strconv.Itoa(int(taken))))
-		env.log.Print("%s", conditions.GetMessage(t.controlPlane(ctx), controlplanev1.ControlPlaneComponentsHealthyCondition))
+		env.log.Print("%s", conditions.GetMessage(t.controlPlane(ctx), conditionsv1.ControlPlaneComponentsHealthyCondition))
 		release()
 		t.expectHealthy(ctx)
 	}, NodeTimeout(3*creation))

@@ -31,6 +31,7 @@ import (
 	"go.uber.org/zap"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
@@ -222,8 +223,8 @@ func (t *tenant) wantedPods(ctx context.Context) map[string]int {
 
 // healthy are the conditions of a control plane of which every part works.
 var healthy = []string{
-	controlplanev1.CertificatesAvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.InitializedCondition,
-	controlplanev1.AvailableCondition, controlplanev1.ControlPlaneComponentsHealthyCondition,
+	conditionsv1.CertificatesAvailableCondition, conditionsv1.EtcdClusterHealthyCondition, conditionsv1.InitializedCondition,
+	conditionsv1.AvailableCondition, conditionsv1.ControlPlaneComponentsHealthyCondition,
 }
 
 // expectHealthy waits until every pod that there should be is there and ready, no other is left, and

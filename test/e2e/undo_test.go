@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -75,7 +75,7 @@ func (t *tenant) history(ctx context.Context) []change {
 func (t *tenant) expectComponents(ctx context.Context, status metav1.ConditionStatus, component string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
-		condition := conditions.Get(t.controlPlane(ctx), controlplanev1.ControlPlaneComponentsHealthyCondition)
+		condition := conditions.Get(t.controlPlane(ctx), conditionsv1.ControlPlaneComponentsHealthyCondition)
 		g.Expect(condition).NotTo(BeNil())
 		g.Expect(condition.Status).To(Equal(status), condition.Message)
 		g.Expect(condition.Message).To(ContainSubstring(component))

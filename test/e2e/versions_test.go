@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
@@ -84,7 +84,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full, feature
 		pods := t.snapshot(ctx)
 		support(ctx, shorter)
 		Eventually(ctx, func() string {
-			return conditions.GetMessage(t.controlPlane(ctx), controlplanev1.ReconciledCondition)
+			return conditions.GetMessage(t.controlPlane(ctx), conditionsv1.ReconciledCondition)
 		}).WithTimeout(2 * time.Minute).Should(ContainSubstring("v1.36 is not supported"))
 		Expect(t.snapshot(ctx)).To(Equal(pods))
 		Expect(env.client.Delete(ctx, versionsConfigMap())).To(Succeed())

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
@@ -85,7 +86,7 @@ var _ = Describe("The volumes of an etcd", Label(full, upgrades), func() {
 // reconciled is the message of the condition Reconciled.
 func (t *tenant) reconciled(ctx context.Context) string {
 	GinkgoHelper()
-	condition := conditions.Get(t.controlPlane(ctx), controlplanev1.ReconciledCondition)
+	condition := conditions.Get(t.controlPlane(ctx), conditionsv1.ReconciledCondition)
 	if condition == nil {
 		return ""
 	}

@@ -13,14 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 // Conditions of a KOKControlPlane that is well: these are true beside those that are healthy, the others false.
 var (
-	trueWhenWell  = []string{controlplanev1.ReconciledCondition, controlplanev1.AddonsInstalledCondition}
+	trueWhenWell  = []string{conditionsv1.ReconciledCondition, conditionsv1.AddonsInstalledCondition}
 	falseWhenWell = []string{
-		controlplanev1.RollingOutCondition, controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition,
-		controlplanev1.DeletingCondition, clusterv1.PausedCondition,
+		conditionsv1.RollingOutCondition, conditionsv1.ScalingUpCondition, conditionsv1.ScalingDownCondition,
+		conditionsv1.DeletingCondition, clusterv1.PausedCondition,
 	}
 )
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
@@ -112,7 +113,7 @@ func (c Cluster) AsComponent() components.Component {
 		Absent: func(spec *controlplanev1.KOKControlPlaneSpec) bool {
 			return c.Component == names.EtcdEvents && spec.Etcd.EventsInData()
 		},
-		Condition: controlplanev1.EtcdClusterHealthyCondition,
+		Condition: conditionsv1.EtcdClusterHealthyCondition,
 		Patches: patches.Hosted{
 			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true,
 			Replicas: "set spec.etcd." + c.Field + ".replicas",

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -48,7 +49,7 @@ var (
 var Component = components.Component{
 	Name:       names.KubeAPIServer,
 	After:      []string{names.EtcdData, names.EtcdEvents},
-	Condition:  controlplanev1.ControlPlaneComponentsHealthyCondition,
+	Condition:  conditionsv1.ControlPlaneComponentsHealthyCondition,
 	Kubernetes: true,
 	Settings: &components.Settings{
 		Field: "kubeAPIServer",

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
@@ -63,7 +64,7 @@ func (r *inPlaceRestorer) waitForEvents(ctx context.Context, of *controlplanev1.
 // eventsWaitFor is what the etcd with the events waits for since it is to be founded anew; empty when it works.
 func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string {
 	status := etcdclusters.Status(of, names.EtcdEvents)
-	recovering, reconciled := conditions.Get(of, controlplanev1.EtcdRecoveringCondition), conditions.GetMessage(of, controlplanev1.ReconciledCondition)
+	recovering, reconciled := conditions.Get(of, conditionsv1.EtcdRecoveringCondition), conditions.GetMessage(of, conditionsv1.ReconciledCondition)
 	switch {
 	case recovering != nil && recovering.Status == metav1.ConditionTrue && strings.Contains(recovering.Message, names.EtcdEvents):
 		return recovering.Message

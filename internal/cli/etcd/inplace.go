@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
@@ -178,7 +179,7 @@ func memberNames(of *controlplanev1.KOKControlPlane) []string {
 // request writes what is asked for. Members that an earlier restore gave up may be back, so they are not given up again.
 func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
 	before := of.DeepCopy()
-	r.replaces = conditions.GetReason(of, controlplanev1.EtcdRecoveringCondition) == controlplanev1.RestoringReason
+	r.replaces = conditions.GetReason(of, conditionsv1.EtcdRecoveringCondition) == conditionsv1.RestoringReason
 	last := etcdclusters.Status(of, names.EtcdData).RestoredAt
 	if asked := of.Spec.Etcd.Restore; asked != nil && asked.RequestedAt.After(last.Time) {
 		last = asked.RequestedAt
@@ -281,17 +282,17 @@ func restoreWaitsFor(of *controlplanev1.KOKControlPlane, requested metav1.Time) 
 	}
 	data := etcdclusters.Status(of, names.EtcdData)
 	over := data.RestoredAt.Time.Equal(requested.Time)
-	lines := strings.Split(seen(controlplanev1.ReconciledCondition).Message, "\n")
+	lines := strings.Split(seen(conditionsv1.ReconciledCondition).Message, "\n")
 	if i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, refusedPrefix) }); i >= 0 && !over {
 		return lines[i], true
 	}
-	switch recovering := seen(controlplanev1.EtcdRecoveringCondition); {
+	switch recovering := seen(conditionsv1.EtcdRecoveringCondition); {
 	case recovering.Status == metav1.ConditionTrue:
 		return recovering.Message, false
 	case !over:
 		return "the controller has yet to begin", false
 	}
-	if available := seen(controlplanev1.AvailableCondition); available.Status != metav1.ConditionTrue {
+	if available := seen(conditionsv1.AvailableCondition); available.Status != metav1.ConditionTrue {
 		return strings.TrimSuffix("the control plane is not available yet: "+available.Message, ": "), false
 	}
 	return "", false

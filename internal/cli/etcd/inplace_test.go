@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 func TestWhatARestoreInPlaceWaitsFor(t *testing.T) {
@@ -17,9 +18,9 @@ func TestWhatARestoreInPlaceWaitsFor(t *testing.T) {
 	at := func(observed int64, name string, status metav1.ConditionStatus, message string) metav1.Condition {
 		return metav1.Condition{Type: name, Status: status, Reason: "Reason", Message: message, ObservedGeneration: observed}
 	}
-	available := at(generation, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
-	recovered := at(generation, controlplanev1.EtcdRecoveringCondition, metav1.ConditionFalse, "")
-	refused := at(generation, controlplanev1.ReconciledCondition, metav1.ConditionFalse, "etcd rolls out\nspec.etcd.restore: snapshot names nothing")
+	available := at(generation, conditionsv1.AvailableCondition, metav1.ConditionTrue, "")
+	recovered := at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionFalse, "")
+	refused := at(generation, conditionsv1.ReconciledCondition, metav1.ConditionFalse, "etcd rolls out\nspec.etcd.restore: snapshot names nothing")
 	for name, test := range map[string]struct {
 		over       bool
 		conditions []metav1.Condition
@@ -28,13 +29,13 @@ func TestWhatARestoreInPlaceWaitsFor(t *testing.T) {
 	}{
 		"nobody saw the request yet": {false, []metav1.Condition{available, recovered}, "the controller has yet to begin", false},
 		"the former state is told, of before the request": {false, []metav1.Condition{
-			at(generation-1, controlplanev1.ReconciledCondition, metav1.ConditionFalse, "spec.etcd.restore: an older request"),
+			at(generation-1, conditionsv1.ReconciledCondition, metav1.ConditionFalse, "spec.etcd.restore: an older request"),
 		}, "the controller has yet to begin", false},
 		"it is refused":              {false, []metav1.Condition{available, refused}, "spec.etcd.restore: snapshot names nothing", true},
-		"it stops pods":              {false, []metav1.Condition{at(generation, controlplanev1.EtcdRecoveringCondition, metav1.ConditionTrue, "pods have yet to stop")}, "pods have yet to stop", false},
-		"etcd is there, and no API":  {true, []metav1.Condition{recovered, at(generation, controlplanev1.AvailableCondition, metav1.ConditionFalse, "no API server")}, "the control plane is not available yet: no API server", false},
+		"it stops pods":              {false, []metav1.Condition{at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionTrue, "pods have yet to stop")}, "pods have yet to stop", false},
+		"etcd is there, and no API":  {true, []metav1.Condition{recovered, at(generation, conditionsv1.AvailableCondition, metav1.ConditionFalse, "no API server")}, "the control plane is not available yet: no API server", false},
 		"availability is not known":  {true, []metav1.Condition{recovered}, "the control plane is not available yet", false},
-		"members join":               {true, []metav1.Condition{available, at(generation, controlplanev1.EtcdRecoveringCondition, metav1.ConditionTrue, "a member joins")}, "a member joins", false},
+		"members join":               {true, []metav1.Condition{available, at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionTrue, "a member joins")}, "a member joins", false},
 		"it is over":                 {true, []metav1.Condition{available, recovered}, "", false},
 		"an old refusal is over too": {true, []metav1.Condition{available, recovered, refused}, "", false},
 	} {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/verdict"
@@ -29,7 +30,7 @@ func report(o *objects) *Report {
 	if o.controlPlane != nil {
 		r.ControlPlane = controlPlaneOf(o.controlPlane, o.deployments)
 		r.Available = r.Available && r.ControlPlane.Available
-		waiting = waiting || slices.ContainsFunc(r.ControlPlane.Conditions, func(c Condition) bool { return c.Type != controlplanev1.EgressConfinedCondition })
+		waiting = waiting || slices.ContainsFunc(r.ControlPlane.Conditions, func(c Condition) bool { return c.Type != conditionsv1.EgressConfinedCondition })
 	}
 	for i := range o.machineDeployments {
 		d := machineDeploymentOf(&o.machineDeployments[i])
@@ -46,8 +47,8 @@ func report(o *objects) *Report {
 // trueIsNews are the conditions that are false while nothing happens. All others are good while true.
 var trueIsNews = []string{
 	clusterv1.DeletingCondition, clusterv1.PausedCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
-	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.MachineUpdatingCondition, controlplanev1.EtcdRecoveringCondition,
-	controlplanev1.KeysRotatingCondition,
+	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.MachineUpdatingCondition, conditionsv1.EtcdRecoveringCondition,
+	conditionsv1.KeysRotatingCondition,
 }
 
 // news are the conditions that are not as they should be, except those in leaveOut.
@@ -78,7 +79,7 @@ func clusterOf(o *objects) Cluster {
 	explained := false
 	if o.controlPlane != nil {
 		leaveOut = append(leaveOut, clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.ClusterControlPlaneInitializedCondition)
-		explained = !conditions.IsTrue(o.controlPlane, controlplanev1.AvailableCondition)
+		explained = !conditions.IsTrue(o.controlPlane, conditionsv1.AvailableCondition)
 	}
 	if c.Conditions = news(o.cluster, leaveOut...); len(c.Conditions) == 0 && !explained {
 		c.Conditions = news(o.cluster, slices.DeleteFunc(leaveOut, func(name string) bool { return name == clusterv1.AvailableCondition })...)
@@ -95,7 +96,7 @@ func endpoint(host string, port int32) string {
 
 func controlPlaneOf(c *controlplanev1.KOKControlPlane, deployments []appsv1.Deployment) *ControlPlane {
 	p := &ControlPlane{Name: c.Name, Version: c.Spec.Version, HostCluster: c.Spec.Hosting.KubeconfigRef.Name}
-	p.Available = conditions.IsTrue(c, controlplanev1.AvailableCondition)
+	p.Available = conditions.IsTrue(c, conditionsv1.AvailableCondition)
 	p.Endpoint = endpoint(c.Spec.ControlPlaneEndpoint.Host, c.Spec.ControlPlaneEndpoint.Port)
 	for _, v := range c.Status.Versions {
 		p.Running = append(p.Running, v.Version)
@@ -124,7 +125,7 @@ func controlPlaneOf(c *controlplanev1.KOKControlPlane, deployments []appsv1.Depl
 // NewsOf are the conditions of a control plane that are not as they should be.
 func NewsOf(c *controlplanev1.KOKControlPlane) []Condition {
 	// Whether clusterctl may move it says nothing of how it is.
-	return news(c, controlplanev1.MovableCondition)
+	return news(c, conditionsv1.MovableCondition)
 }
 
 func machineDeploymentOf(d *clusterv1.MachineDeployment) MachineDeployment {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/scale/standin"
 )
@@ -183,7 +184,7 @@ func (b *bench) untilAvailable(ctx context.Context, began time.Time, wanted int)
 		}
 		available, says := 0, map[string]int{}
 		for i := range list.Items {
-			condition := conditions.Get(&list.Items[i], controlplanev1.AvailableCondition)
+			condition := conditions.Get(&list.Items[i], conditionsv1.AvailableCondition)
 			switch {
 			case condition == nil:
 				says["nothing"]++

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
 )
@@ -56,17 +57,17 @@ func (t *Tenant) observeControlPlane(o *controlplanev1.KOKControlPlane) {
 	}
 	healthy := true
 	for _, name := range []string{
-		controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.ControlPlaneComponentsHealthyCondition,
+		conditionsv1.AvailableCondition, conditionsv1.EtcdClusterHealthyCondition, conditionsv1.ControlPlaneComponentsHealthyCondition,
 	} {
 		healthy = healthy && meta.IsStatusConditionTrue(o.Status.Conditions, name)
 	}
 	if healthy {
 		t.timeline.Mark(healthyStage, "", "")
 	}
-	if meta.IsStatusConditionTrue(o.Status.Conditions, controlplanev1.InitializedCondition) {
+	if meta.IsStatusConditionTrue(o.Status.Conditions, conditionsv1.InitializedCondition) {
 		t.timeline.Mark(timeline.Initialized, "", "")
 	}
-	available := meta.FindStatusCondition(o.Status.Conditions, controlplanev1.AvailableCondition)
+	available := meta.FindStatusCondition(o.Status.Conditions, conditionsv1.AvailableCondition)
 	switch {
 	case available == nil:
 		t.waits("no condition yet")

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
 // timeout of a control plane's creation. It usually takes well under a minute.
@@ -20,11 +21,11 @@ const timeout = 5 * time.Minute
 // wanted are the conditions of a control plane that is ready in every part, in the order in which they
 // become true.
 var wanted = []string{
-	controlplanev1.CertificatesAvailableCondition,
-	controlplanev1.EtcdClusterHealthyCondition,
-	controlplanev1.InitializedCondition,
-	controlplanev1.AvailableCondition,
-	controlplanev1.ControlPlaneComponentsHealthyCondition,
+	conditionsv1.CertificatesAvailableCondition,
+	conditionsv1.EtcdClusterHealthyCondition,
+	conditionsv1.InitializedCondition,
+	conditionsv1.AvailableCondition,
+	conditionsv1.ControlPlaneComponentsHealthyCondition,
 }
 
 // Wait waits until the control plane is available with every replica ready, and Cluster API has seen it.

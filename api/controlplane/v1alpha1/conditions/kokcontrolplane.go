@@ -1,9 +1,6 @@
-package v1alpha1
+package conditions
 
 import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-// Comments of conditions and reasons are what docs/reference/conditions.md is made of: the second paragraph
-// of a reason says what a person does.
 
 // Conditions of a KOKControlPlane, besides clusterv1.PausedCondition.
 const (

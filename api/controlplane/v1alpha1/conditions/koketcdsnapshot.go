@@ -1,4 +1,4 @@
-package v1alpha1
+package conditions
 
 // Conditions of a KOKEtcdSnapshot. One that names a source has none: the member that restores it tries it.
 const (
