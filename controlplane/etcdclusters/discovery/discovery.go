@@ -52,7 +52,7 @@ func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster
 			return nil, fmt.Errorf("look for former etcd members: %w", err)
 		}
 	}
-	seeded, err := mayBeSeeded(ctx, live, cluster, controlPlane, tenant, workload)
+	seeded, err := mayBeSeeded(ctx, live, cluster, tenant, workload)
 	if err != nil || seeded {
 		return nil, err // The files of a seeded cluster say from the beginning that it is bootstrapped, but its first member may not have restored the snapshot yet.
 	}
@@ -61,7 +61,7 @@ func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster
 
 // mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot. Then the Secret of its backup names
 // the snapshot.
-func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey, workload *appsv1.StatefulSet) (bool, error) {
+func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, tenant client.ObjectKey, workload *appsv1.StatefulSet) (bool, error) {
 	if cluster.Component != names.EtcdData || ptr.Deref(workload.Spec.Replicas, 0) > 1 {
 		return false, nil
 	}
