@@ -46,10 +46,10 @@ func TestBackup(t *testing.T) {
 			b.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}
 		}, nil},
 		{"both", func(b *controlplanev1.EtcdBackupSpec) { b.Store.ClaimName = "snapshots" }, []string{
-			`spec.etcd.backup.store: Invalid value: exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member`}},
+			`spec.etcd.backup.store: Invalid value: exactly one of s3, claimName and perMember must be set`}},
 		{"a volume each", func(b *controlplanev1.EtcdBackupSpec) { b.Store = perMember() }, nil},
 		{"a volume each and a bucket", func(b *controlplanev1.EtcdBackupSpec) { b.Store.PerMember = perMember().PerMember }, []string{
-			`spec.etcd.backup.store: Invalid value: exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member`}},
+			`spec.etcd.backup.store: Invalid value: exactly one of s3, claimName and perMember must be set`}},
 		{"a volume each of no size", func(b *controlplanev1.EtcdBackupSpec) {
 			b.Store = perMember()
 			b.Store.PerMember.Size = ptr.To(resource.MustParse("0"))
@@ -237,13 +237,17 @@ func TestKOKEtcdSnapshot(t *testing.T) {
 		snapshot.Spec.DeletionPolicy = policy
 		g.Expect(environment.Client.Update(t.Context(), snapshot)).To(Succeed())
 	}
-	for _, edit := range []func(*controlplanev1.KOKEtcdSnapshotSpec){
-		func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.ControlPlaneName = "another" },
-		func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.Slot = "20300102T030000Z" },
-		func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.ControlPlaneName, s.Source = "", source },
+	const another = "is immutable: create another KOKEtcdSnapshot"
+	for _, tc := range []struct {
+		edit func(*controlplanev1.KOKEtcdSnapshotSpec)
+		want []string
+	}{
+		{func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.ControlPlaneName = "another" }, []string{"spec: Invalid value: controlPlaneName " + another}},
+		{func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.Slot = "20300102T030000Z" }, []string{"spec: Invalid value: slot " + another}},
+		{func(s *controlplanev1.KOKEtcdSnapshotSpec) { s.ControlPlaneName, s.Source = "", source }, []string{"spec: Invalid value: controlPlaneName " + another, "spec: Invalid value: source " + another}},
 	} {
 		changed := snapshot.DeepCopy()
-		edit(&changed.Spec)
-		expectRefusal(t, environment.Client.Update(t.Context(), changed), `spec: Invalid value: spec is immutable but for deletionPolicy: create another KOKEtcdSnapshot`)
+		tc.edit(&changed.Spec)
+		expectRefusal(t, environment.Client.Update(t.Context(), changed), tc.want...)
 	}
 }

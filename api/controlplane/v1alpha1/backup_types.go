@@ -66,7 +66,7 @@ type EtcdSnapshotRetention struct {
 
 // EtcdSnapshotStore is where snapshots are: exactly one of its fields is set.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.s3) ? 1 : 0) + (has(self.claimName) ? 1 : 0) + (has(self.perMember) ? 1 : 0) == 1",message="exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member"
+// +kubebuilder:validation:XValidation:rule="[has(self.s3), has(self.claimName), has(self.perMember)].exists_one(is, is)",message="exactly one of s3, claimName and perMember must be set"
 type EtcdSnapshotStore struct {
 	// s3 is a bucket of an S3 server, which members of etcd reach from their host nodes.
 	// +optional

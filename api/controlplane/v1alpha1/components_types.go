@@ -246,7 +246,7 @@ const (
 
 // EtcdSpec configures the two etcd clusters.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || self.recovery != 'Automatic' || has(self.backup)",message="etcd.recovery Automatic takes the newest snapshot when no member is left, and there are none without etcd.backup: set it, or set etcd.recovery to Survivor"
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || self.recovery != 'Automatic' || has(self.backup)",message="etcd.recovery Automatic needs snapshots: set etcd.backup, or set etcd.recovery to Survivor"
 type EtcdSpec struct {
 	// image overrides the image of both etcd clusters.
 	// +optional
@@ -272,10 +272,11 @@ type EtcdSpec struct {
 	// +optional
 	Restore *EtcdRestoreSpec `json:"restore,omitempty"`
 
-	// recovery is what the controller may give up by itself, when so many members of the data etcd are proven to have lost
-	// their data that no quorum can return: nothing (Members, which unset means, too), what only the lost members had
-	// (Survivor), or also what was written since the newest verified snapshot, when no member is left (Automatic, which needs
-	// backup). It never counts a member as lost because its host node is not heard from, or because givenUp names it.
+	// recovery says what the controller may give up by itself when most members of the data etcd have lost their data.
+	// With Members, the default, it gives up nothing. With Survivor it gives up what only the lost members had. With
+	// Automatic, which needs backup, it takes the newest verified snapshot when no member is left, and gives up what was
+	// written since. A member has lost its data when its volume is empty or damaged. The controller does not count a member
+	// that it cannot reach, or that givenUp names.
 	// +optional
 	Recovery EtcdRecovery `json:"recovery,omitempty"`
 

@@ -7,7 +7,9 @@ import (
 // KOKEtcdSnapshotSpec says which snapshot this is: one of a control plane, or one of any store.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.controlPlaneName) != has(self.source)",message="exactly one of controlPlaneName and source must be set: take a snapshot of a control plane, or name one in a store"
-// +kubebuilder:validation:XValidation:rule="has(self.controlPlaneName) == has(oldSelf.controlPlaneName) && (!has(self.controlPlaneName) || self.controlPlaneName == oldSelf.controlPlaneName) && has(self.slot) == has(oldSelf.slot) && (!has(self.slot) || self.slot == oldSelf.slot) && has(self.source) == has(oldSelf.source) && (!has(self.source) || self.source == oldSelf.source)",message="spec is immutable but for deletionPolicy: create another KOKEtcdSnapshot"
+// +kubebuilder:validation:XValidation:rule="has(self.controlPlaneName) == has(oldSelf.controlPlaneName) && (!has(self.controlPlaneName) || self.controlPlaneName == oldSelf.controlPlaneName)",message="controlPlaneName is immutable: create another KOKEtcdSnapshot"
+// +kubebuilder:validation:XValidation:rule="has(self.slot) == has(oldSelf.slot) && (!has(self.slot) || self.slot == oldSelf.slot)",message="slot is immutable: create another KOKEtcdSnapshot"
+// +kubebuilder:validation:XValidation:rule="has(self.source) == has(oldSelf.source) && (!has(self.source) || self.source == oldSelf.source)",message="source is immutable: create another KOKEtcdSnapshot"
 // +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.deletionPolicy) || self.deletionPolicy == 'Retain'",message="deletionPolicy must be Retain with source: the store is not this object's, and only the members of its own control plane delete there; leave it out"
 type KOKEtcdSnapshotSpec struct {
 	// controlPlaneName is the KOKControlPlane that the snapshot is of. Without slot, one is taken now.

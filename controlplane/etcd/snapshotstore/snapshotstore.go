@@ -25,7 +25,7 @@ func Validate(store controlplanev1.EtcdSnapshotStore, path *field.Path) field.Er
 	}
 	switch {
 	case set != 1:
-		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "exactly one of s3, claimName and perMember must be set: a bucket, a volume that all host nodes can mount, or a volume for each member")}
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "exactly one of s3, claimName and perMember must be set")}
 	case store.PerMember != nil:
 		return validatePerMember(*store.PerMember, path.Child("perMember"))
 	case store.S3 == nil:
