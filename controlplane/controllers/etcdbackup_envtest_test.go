@@ -81,10 +81,7 @@ func TestVolumesForSnapshotsStayWithTheirStatefulSet(t *testing.T) {
 	t.Parallel()
 	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
 		lasting(c)
-		c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{
-			Recipients: []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"},
-			Store:      controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{Size: ptr.To(resource.MustParse("4Gi"))}},
-		}
+		keepSnapshotsOnMembers(c)
 	})
 	tt.program.EtcdAgentImage, tt.program.Allow = "registry.k8s.io/kok-etcd-agent:1", webhooks.DefaultLimits().Allow
 	tt.settle()
@@ -136,4 +133,12 @@ func (tt *tenantTest) etcdGenerations() (generations [2]int64) {
 		generations[i] = workload.Generation
 	}
 	return generations
+}
+
+// keepSnapshotsOnMembers has each member of the data etcd keep snapshots on a volume of its own.
+func keepSnapshotsOnMembers(c *controlplanev1.KOKControlPlane) {
+	c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{
+		Recipients: []string{personKey},
+		Store:      controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{Size: ptr.To(resource.MustParse("4Gi"))}},
+	}
 }

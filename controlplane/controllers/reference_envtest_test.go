@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -30,9 +28,7 @@ func TestTheReferenceHasEveryObjectOfAControlPlane(t *testing.T) {
 	for _, edit := range []func(*controlplanev1.KOKControlPlane){
 		func(c *controlplanev1.KOKControlPlane) {
 			whole(c)
-			c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{
-				Recipients: []string{personKey}, Store: controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{Size: ptr.To(resource.MustParse("1Gi"))}},
-			}
+			keepSnapshotsOnMembers(c)
 		},
 		func(c *controlplanev1.KOKControlPlane) {
 			onPodNetwork(controlplanev1.ExposureNodePort, controlplanev1.APIServerDeployment)(c)

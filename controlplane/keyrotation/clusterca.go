@@ -186,7 +186,8 @@ type clusterCAProbe struct {
 	looked time.Time
 }
 
-// probe looks anew in each phase, and once more when a person asks for the end and nothing else holds it up. It looks at once when a person gives up other names: then others are named.
+// probe looks anew in each phase. It looks once more when a person asks for the end and nothing else holds that up, and at once when a
+// person gives up other names, because the condition then has room for names that it only counted before.
 func (v *clusterCAProbe) probe(of rotation.Record) probe.Probe {
 	return probe.Probe{
 		Prompt:   strings.Join(v.names.givenUp, "\n"),

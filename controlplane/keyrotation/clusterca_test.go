@@ -166,7 +166,7 @@ func TestANodeThatIsGivenUpHoldsUpNoPhase(t *testing.T) {
 	}
 }
 
-// Kubernetes refuses a condition whose message is longer, and so the whole status.
+// Kubernetes refuses a status with a condition whose message is longer than 32,768 bytes.
 func TestNoTenantMakesAConditionTooLong(t *testing.T) {
 	seen := clusterCASeen{moreNodes: 10000, moreOwners: 10000}
 	for range mostNamed {

@@ -35,7 +35,8 @@ type Lag struct {
 // String names the node, with the reason in parentheses.
 func (l Lag) String() string { return fmt.Sprintf("%s (%s)", l.Node, l.Why) }
 
-// Behind are the nodes of the tenant that do not have what is wanted yet, in the order of their names. A Node has it once a pod of the DaemonSet, made for what is wanted, is ready there. It fails when the tenant does not tell.
+// Behind returns the nodes of the tenant that do not have what is wanted yet, in the order of their names. A node has it when a pod of the
+// DaemonSet is ready there that was made for what is wanted. Behind fails when the tenant's API server does not answer.
 func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]Lag, error) {
 	set := &appsv1.DaemonSet{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: name}, set)

@@ -129,8 +129,8 @@ func Decide(goal Goal, seen Seen) Step {
 	return restart(goal, seen)
 }
 
-// back says why the goal would be a step back for the node; empty when it is none. A node that joined after the goal's time has no order. It
-// never trusted the first CA of such a goal: that is the CA from before the rotation or, in its last step, the only one.
+// back says why the goal would be a step back for the node. It returns an empty text when the goal is no step back. A node that joined
+// later than the goal was made has no order, and does not trust the first CA of the goal: back recognises such a goal by that.
 func back(goal Goal, seen Seen) string {
 	const unchanged = "nothing is changed here. A restore of etcd may have brought this DaemonSet back: the manager replaces or removes it"
 	switch {

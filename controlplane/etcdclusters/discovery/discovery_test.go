@@ -4,13 +4,19 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // What status loses in a move is in the host cluster.
@@ -56,5 +62,26 @@ func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// A controller that restores by itself has no request in spec. After a move the Secret of the backup alone tells that etcd has yet to begin.
+func TestAnEtcdThatHasYetToBeginWithASnapshotIsNotTakenForFounded(t *testing.T) {
+	replicas := int32(3)
+	in := components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Addresses: map[string]string{}}
+	in.Spec.Etcd.Data.Replicas, in.Spec.Etcd.Data.QuotaBackendSize = &replicas, ptr.To(resource.MustParse("1Gi"))
+	config, err := etcdcomponent.Data.Config(&in, etcdcomponent.Membership{Bootstrapped: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Object("blue", names.EtcdData)}}
+	set.Spec.Replicas = ptr.To[int32](1)
+	for file, founded := range map[string]bool{backup.SeedFile: false, backup.FormerFile: true} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Backup("blue")}, Data: map[string][]byte{file: []byte("{}")}}
+		host := fake.NewClientBuilder().WithObjects(config.DeepCopyObject().(client.Object), set.DeepCopy(), secret).Build()
+		found, err := Find(t.Context(), host, etcdcomponent.Data, &controlplanev1.KOKControlPlane{}, in.Cluster)
+		if err != nil || (found != nil) != founded {
+			t.Errorf("with %s it is %+v: %v", file, found, err)
+		}
 	}
 }

@@ -243,7 +243,7 @@ func (a *agent) ask(slot time.Time) error {
 // saidAgain is how long a request to delete counts. The manager says it again until the snapshot is gone.
 const saidAgain = 10 * time.Minute
 
-// unwant has the snapshot of a slot deleted whoever is on duty, now.
+// unwant asks the agent to delete the snapshot of a slot. The agent does so although another member may be on duty.
 func (a *agent) unwant(slot time.Time) error {
 	a.lock.Lock()
 	defer a.lock.Unlock()

@@ -55,14 +55,14 @@ func Copy(ctx context.Context, from, to store.Store, key archive.Key, uid string
 		return err
 	}
 	defer object.Close() //nolint:errcheck // It was only read.
-	// A copy that was cut off may have left the whole object.
+	// The object may be there already: an earlier copy wrote it and ended before it wrote the manifest.
 	if err := to.Put(ctx, e.Manifest.Object, e.Manifest.Checked(object)); err != nil && !errors.Is(err, store.ErrExists) {
 		return err
 	}
 	if err := publish(ctx, to, archive.ManifestName(slot), e.File); err != nil {
 		return errors.Join(err, discard(ctx, to, archive.ManifestName(slot), e.Manifest.Object))
 	}
-	// One that is left of another snapshot of this slot has no manifest that it fits.
+	// An earlier snapshot of this slot may have left its verification, which does not fit this manifest.
 	if err := to.Delete(ctx, archive.VerificationName(slot)); err != nil {
 		return err
 	}
