@@ -57,6 +57,23 @@ blue-1: it is not what [31m the member had
 	}
 }
 
+func TestPeopleSeeWhichMembersKeepASnapshot(t *testing.T) {
+	kept := of("blue", "blue-2", "20260304T110000Z", condition(verifiedCondition, metav1.ConditionTrue, "Verified", ""))
+	kept.Status.Members = []string{"blue-etcd-0", "blue-etcd-2"}
+	rows := rowsOf([]controlplanev1.KOKEtcdSnapshot{kept, of("blue", "blue-1", "20260304T100000Z")}, "blue")
+	var out bytes.Buffer
+	if err := printRows(&out, rows, now); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAME     SLOT               TAKEN   VERIFIED   REVISION   SIZE   REASON   MEMBERS
+blue-2   20260304T110000Z   -       yes        -          -      -        blue-etcd-0,blue-etcd-2
+blue-1   20260304T100000Z   -       unknown    -          -      -        -
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestSizesForPeople(t *testing.T) {
 	for n, want := range map[int64]string{1: "1B", 1023: "1023B", 1024: "1.0KiB", 150 << 20: "150MiB", 5 << 40: "5.0TiB", 5 << 50: "5120TiB"} {
 		if got := bytesOf(n); got != want {

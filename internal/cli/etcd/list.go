@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ const listLong = `Show the snapshots of a control plane's data etcd, the newest 
   REVISION   of etcd, with all before it
   SIZE       in the store
   REASON     why it is refused
+  MEMBERS    whose volumes have it, where members keep snapshots on volumes of their own
 
 Name the Cluster or its KOKControlPlane. The snapshots of a control plane that is gone are shown by "kok etcd restore --dry-run".`
 
@@ -114,6 +116,8 @@ type row struct {
 	Revision      int64       `json:"revision,omitempty"`
 	DatabaseBytes int64       `json:"databaseBytes,omitempty"`
 	StoredBytes   int64       `json:"storedBytes,omitempty"`
+	// Members are those whose volumes have the snapshot, where members keep snapshots on volumes of their own.
+	Members []string `json:"members,omitempty"`
 	// Reason and Message are of the condition that is False, Stored before Verified.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -142,7 +146,8 @@ func rowsOf(snapshots []controlplanev1.KOKEtcdSnapshot, controlPlane string) []r
 func rowOf(s *controlplanev1.KOKEtcdSnapshot) row {
 	r := row{
 		Name: s.Name, Slot: cmp.Or(s.Status.Slot, s.Spec.Slot), Taken: s.Status.TakenAt, Verified: unknown, VerifiedAt: s.Status.VerifiedAt,
-		Revision: s.Status.Revision, DatabaseBytes: s.Status.DatabaseBytes, StoredBytes: s.Status.StoredBytes, created: s.CreationTimestamp.Time,
+		Revision: s.Status.Revision, DatabaseBytes: s.Status.DatabaseBytes, StoredBytes: s.Status.StoredBytes, Members: s.Status.Members,
+		created: s.CreationTimestamp.Time,
 	}
 	if verified := meta.FindStatusCondition(s.Status.Conditions, verifiedCondition); verified != nil {
 		switch verified.Status {
@@ -169,6 +174,11 @@ func problemOf(s *controlplanev1.KOKEtcdSnapshot) *metav1.Condition {
 }
 
 func printRows(out io.Writer, rows []row, now time.Time) error {
+	columns := []string{"NAME", "SLOT", "TAKEN", "VERIFIED", "REVISION", "SIZE", "REASON"}
+	kept := slices.ContainsFunc(rows, func(r row) bool { return len(r.Members) > 0 })
+	if kept {
+		columns = append(columns, "MEMBERS")
+	}
 	var table [][]string
 	for _, r := range rows {
 		var taken, revision, size string
@@ -181,9 +191,13 @@ func printRows(out io.Writer, rows []row, now time.Time) error {
 		if r.StoredBytes > 0 {
 			size = bytesOf(r.StoredBytes)
 		}
-		table = append(table, []string{r.Name, r.Slot, taken, r.Verified, revision, size, r.Reason})
+		cells := []string{r.Name, r.Slot, taken, r.Verified, revision, size, r.Reason}
+		if kept {
+			cells = append(cells, strings.Join(r.Members, ","))
+		}
+		table = append(table, cells)
 	}
-	if err := output.Table(out, []string{"NAME", "SLOT", "TAKEN", "VERIFIED", "REVISION", "SIZE", "REASON"}, table); err != nil {
+	if err := output.Table(out, columns, table); err != nil {
 		return err
 	}
 	for _, r := range rows {
