@@ -134,7 +134,7 @@ var (
 		"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
 	}
 	moveFigures     = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
-	hostFigures     = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_lost_writes"}
+	hostFigures     = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped", "host_upgrade_lost_writes"}
 	securityFigures = []string{
 		"attack_tries", "attack_succeeded", "attack_neighbour_latency_ratio", "attack_manager_restarts", "neighbour_p99_ratio",
 		"namespace_attack_tries", "namespace_attack_succeeded", "fuzz_targets", "findings_open",

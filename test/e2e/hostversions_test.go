@@ -106,7 +106,7 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 		}
 	}, NodeTimeout(4*creation+2*join))
 
-	It("by a minor, node by node, fails no request of tenants, loses no write, and restarts what was drained alone", func(ctx SpecContext) {
+	It("by a minor, node by node, fails no request of tenants but by moves of etcd's lead, loses no write, and restarts what was drained alone", func(ctx SpecContext) {
 		journals, ran := map[*tenant][]*journal.Journal{}, map[*tenant]map[string]running.Pod{}
 		for _, t := range tenants {
 			t.expectHealthy(ctx)
@@ -136,7 +136,7 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 		Expect(err).NotTo(HaveOccurred())
 		figure("host_upgrade_seconds", fmt.Sprintf("%.1f", took.Seconds()), "s from "+before+" to "+after)
 		expectHostCluster(ctx, after)
-		ended.expectNothingLost()
+		ended.expectEtcdAloneFailed("host_upgrade")
 	}, SpecTimeout(hostUpgrading))
 
 	It("leaves tenants that run on, and can be upgraded, scaled and deleted", func(ctx SpecContext) {

@@ -139,19 +139,6 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 	}, SpecTimeout(creation))
 })
 
-// expectEtcdAloneFailed sees to it that nothing was lost, and that no request failed but those that were on their way to a leader of etcd when the
-// lead moved, as docs/keys.md says: etcd drops what it proposes without a leader, or waits for an answer in vain. How many these are is told as
-// figures.
-func (e *ended) expectEtcdAloneFailed(what string) {
-	GinkgoHelper()
-	for _, moved := range []struct{ text, name string }{{"etcdserver: request timed out", "timed_out"}, {"raft proposal dropped", "dropped"}} {
-		before := len(e.failed)
-		e.failed = slices.DeleteFunc(e.failed, func(request string) bool { return strings.Contains(request, moved.text) })
-		figure(what+"_requests_"+moved.name, before-len(e.failed), "requests")
-	}
-	e.expectNothingLost()
-}
-
 // etcds are clients of both etcds, as API servers are now.
 func (t *tenant) etcds(ctx context.Context) []*clientv3.Client {
 	GinkgoHelper()
