@@ -81,4 +81,16 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	// Avoided are sources that failed before another one gave the file, each as "URL: what was wrong".
 	Avoided []string `json:"avoided,omitempty"`
+	// Took is where the time went in the last run that downloaded, unpacked or started anything; nil without such a run.
+	Took *Took `json:"took,omitempty"`
+}
+
+// Took is where the time of an install went, in seconds.
+type Took struct {
+	// DownloadSeconds passed until all files were there, with the check of their SHA-256. Files come side by side.
+	DownloadSeconds float64 `json:"downloadSeconds"`
+	// UnpackSeconds is how long it took to put revisions on the disk.
+	UnpackSeconds float64 `json:"unpackSeconds"`
+	// CheckSeconds is how long units took to start, and their checks to succeed.
+	CheckSeconds float64 `json:"checkSeconds"`
 }

@@ -65,11 +65,14 @@ func selfInstalling(m *mirror.Mirror, software bootstrapv1.SoftwareSpec) bootstr
 	return bootstrapv1.KOKConfigSpec{Software: software, RegistryMirrors: workers.RegistryMirrors(m)}
 }
 
-// describe makes the KOKSoftware of versions, as the mirrors of the site have them.
+// describe makes the KOKSoftware of versions, as the mirror of the site has them; runc comes to Debian 13 as an OCI artifact.
 func (t *tenant) describe(ctx context.Context, m *mirror.Mirror, versions ...string) {
 	GinkgoHelper()
 	for _, version := range versions {
-		Expect(workers.Describe(ctx, env.client, m, t.Namespace, version)).To(Succeed())
+		described, err := m.Software(ctx, t.Namespace, bootstrapv1.DefaultSoftwareByVersion, version)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(m.AsArtifact(ctx, described, mirror.Runc)).To(Succeed())
+		Expect(env.client.Create(ctx, described)).To(Succeed())
 	}
 }
 

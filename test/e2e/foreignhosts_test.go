@@ -23,6 +23,10 @@ import (
 
 // What kubeadm leaves on a node, with the paths that it has there. Nobody listens at the server, a proxy on the node that
 // is down: the kubelet goes on with its static pod.
+//
+// kubeadm itself does not run here. It joins a node to an API server that answers, and the lab has none of a cluster that nobody here
+// knows: a node that it joins to a tenant carries a machine of ours, which the record on it tells. A stranger is told by a kubelet that
+// runs and by the kubeconfig at the path where kubeadm_test.go has the real kubeadm write it.
 const (
 	theirServer     = "https://127.0.0.1:7443"
 	theirKubeconfig = `apiVersion: v1

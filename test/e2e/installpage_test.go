@@ -57,6 +57,21 @@ var _ = Describe("The page of the installation", Ordered, Label(full, installPag
 		Expect(s.upstream.Asked("/dl.k8s.io/")).To(BeNumerically(">", s.tenant.workers), "requests for kubelet, of an administrator and of machines")
 	}, SpecTimeout(creation+join))
 
+	It("has led to hosts that kok hosts check shows, and to a support bundle without secrets", func(ctx SpecContext) {
+		shown := r.run(ctx, "kok hosts check machine-1 machine-2 machine-3 --namespace team")
+		for _, name := range []string{"machine-1", "machine-2", "machine-3"} {
+			Expect(shown).To(ContainSubstring(name))
+		}
+		Expect(strings.Count(shown, "claimed")).To(Equal(s.tenant.workers), shown)
+		bundle := filepath.Join(s.folder, "bundle.tar.gz")
+		env.log.Print("%s", r.run(ctx, "kok support-bundle blue --namespace team --output "+bundle))
+		files := filesOf(bundle)
+		for _, path := range []string{"status/team/blue.txt", "conditions.txt", "secrets.yaml", "versions.txt"} {
+			Expect(files).To(HaveKey(path))
+		}
+		expectNoSecrets(ctx, files, s.tenant.Namespace)
+	}, SpecTimeout(creation))
+
 	It("takes the tenant back by the command that it ends with, and its machines are bare and free again", func(ctx SpecContext) {
 		r.follow(ctx, steps.Step{Title: "Take the tenant back", Commands: []string{steps.TakeBack}})
 		free := s.tenant.hosts(ctx)
@@ -115,7 +130,13 @@ func (r *reader) start() {
 // head is the commit of the checkout.
 func (r *reader) head(ctx context.Context) string {
 	GinkgoHelper()
-	result, err := r.shell.Run(ctx, "git rev-parse HEAD")
+	return r.run(ctx, "git rev-parse HEAD")
+}
+
+// run runs a command that is none of the page, and returns what it prints.
+func (r *reader) run(ctx context.Context, command string) string {
+	GinkgoHelper()
+	result, err := r.shell.Run(ctx, command)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(result.Status).To(BeZero(), result.Output)
 	return result.Output

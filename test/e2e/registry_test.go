@@ -103,10 +103,7 @@ var _ = Describe("A release in a registry", Ordered, Label(install), func() {
 	})
 
 	It("comes by clusterctl upgrade, and without a password the managers' pods say so", func(ctx SpecContext) {
-		upgrade := env.command(ctx, env.clusterctl, "upgrade", "apply", "--config", filepath.Join(folder, "clusterctl.yaml"),
-			"--control-plane", "kok:"+publishedVersion, "--bootstrap", "kok:"+publishedVersion, "--infrastructure", "idc:"+publishedVersion)
-		upgrade.Env = append(upgrade.Env, "KOK_RELEASE="+folder, "KOK_IMAGE_REGISTRY="+r.address+"/kok", "KOK_IMAGE_PULL_SECRET="+pullSecret)
-		Expect(upgrade.Run()).To(Succeed())
+		r.clusterctl(ctx, folder, "upgrade", "apply")
 		expectPullProblem(ctx, "401 Unauthorized")
 	}, SpecTimeout(2*creation))
 
@@ -141,18 +138,17 @@ var _ = Describe("A release in a registry", Ordered, Label(install), func() {
 
 	It("runs, with images that nodes pulled by digest", func(ctx SpecContext) {
 		r.giveManagers(ctx, r.password)
-		Eventually(ctx, func(g Gomega) {
-			installed, err := installedVersions(ctx)
-			g.Expect(err).NotTo(HaveOccurred())
-			for _, p := range providers.Own("", "", "") {
-				g.Expect(installed).To(HaveKeyWithValue(p.Label, publishedVersion))
-				pods := podsOf(ctx, g, p.Manager)
-				g.Expect(pods).To(HaveLen(1), "pods of %s", p.Manager)
-				g.Expect(isReady(&pods[0])).To(BeTrue(), "pod %s is not ready", pods[0].Name)
-				g.Expect(pods[0].Spec.Containers[0].Image).To(And(HavePrefix(r.address+"/kok/kok-"), ContainSubstring("@sha256:")))
-			}
-		}).WithTimeout(creation).Should(Succeed())
+		r.expectRunning(ctx)
 	}, SpecTimeout(2*creation))
+
+	It("comes by clusterctl init as well, and nodes pull it with the password that the managers have", func(ctx SpecContext) {
+		uninstallAll(ctx)
+		r.forgetImages(ctx)
+		r.clusterctl(ctx, folder, "init")
+		expectPullProblem(ctx, "401 Unauthorized")
+		r.giveManagers(ctx, r.password)
+		r.expectRunning(ctx)
+	}, SpecTimeout(5*creation))
 
 	It("makes a tenant", func(ctx SpecContext) {
 		t.create(ctx)
@@ -328,6 +324,48 @@ func (r *registry) giveTenant(ctx context.Context, namespace string) {
 		Type:       corev1.SecretTypeDockerConfigJson,
 		Data:       map[string][]byte{corev1.DockerConfigJsonKey: dockerConfig(r.address, r.password)},
 	})).To(Succeed())
+}
+
+// clusterctl has clusterctl install the published release, from its folder alone.
+func (r *registry) clusterctl(ctx context.Context, folder string, command ...string) {
+	GinkgoHelper()
+	c := env.command(ctx, env.clusterctl, append(command, "--config", filepath.Join(folder, "clusterctl.yaml"),
+		"--control-plane", "kok:"+publishedVersion, "--bootstrap", "kok:"+publishedVersion, "--infrastructure", "idc:"+publishedVersion)...)
+	c.Env = append(c.Env, "KOK_RELEASE="+folder, "KOK_IMAGE_REGISTRY="+r.address+"/kok", "KOK_IMAGE_PULL_SECRET="+pullSecret)
+	Expect(c.Run()).To(Succeed())
+}
+
+// expectRunning waits until every manager is of the published release, and has its image by digest.
+func (r *registry) expectRunning(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		installed, err := installedVersions(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, p := range providers.Own("", "", "") {
+			g.Expect(installed).To(HaveKeyWithValue(p.Label, publishedVersion))
+			pods := podsOf(ctx, g, p.Manager)
+			g.Expect(pods).To(HaveLen(1), "pods of %s", p.Manager)
+			g.Expect(isReady(&pods[0])).To(BeTrue(), "pod %s is not ready", pods[0].Name)
+			g.Expect(pods[0].Spec.Containers[0].Image).To(And(HavePrefix(r.address+"/kok/kok-"), ContainSubstring("@sha256:")))
+		}
+	}).WithTimeout(creation).Should(Succeed())
+}
+
+// forgetImages takes from all Nodes the images that they pulled from the registry.
+func (r *registry) forgetImages(ctx context.Context) {
+	GinkgoHelper()
+	nodes := &corev1.NodeList{}
+	listAll(ctx, nodes)
+	for i := range nodes.Items {
+		node := labHost(nodes.Items[i].Name)
+		listed, err := node.Exec(ctx, nil, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet")
+		Expect(err).NotTo(HaveOccurred(), node.Name)
+		pulled := slices.DeleteFunc(strings.Fields(string(listed)), func(image string) bool { return !strings.HasPrefix(image, r.address+"/") })
+		if len(pulled) > 0 {
+			_, err = node.Exec(ctx, nil, append([]string{"ctr", "--namespace", "k8s.io", "images", "remove", "--sync"}, pulled...)...)
+			Expect(err).NotTo(HaveOccurred(), node.Name)
+		}
+	}
 }
 
 // podsOf are the pods of a Deployment.

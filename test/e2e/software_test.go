@@ -35,6 +35,7 @@ var _ = Describe("Machines that install their software", Ordered, Label(full, se
 	t.workers, t.template, t.class = len(systems), &settings.topologyTemplate, &settings.class
 	var site *mirror.Mirror
 	var hosts []string
+	var pushed int // requests for the artifact before machines ask for it
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
@@ -43,7 +44,10 @@ var _ = Describe("Machines that install their software", Ordered, Label(full, se
 		variables, err := workers.BareVariables(site)
 		Expect(err).NotTo(HaveOccurred())
 		maps.Copy(t.variables, variables)
-		t.prepare = func(ctx context.Context) { t.describe(ctx, site, before, after) }
+		t.prepare = func(ctx context.Context) {
+			t.describe(ctx, site, before, after)
+			pushed = site.Asked(mirror.ArtifactPath(mirror.Runc))
+		}
 	}, NodeTimeout(2*building))
 
 	It("are made of bare hosts with Debian 12 and 13 by one template", func(ctx SpecContext) {
@@ -59,6 +63,7 @@ var _ = Describe("Machines that install their software", Ordered, Label(full, se
 		t.expectSystems(ctx, hosts)
 		figure("software_distributions", len(systems), "distributions of workers that installed their software")
 		Expect(site.Asked(mirror.PathOf("https://dl.k8s.io/release/"+before))).To(BeNumerically(">=", len(hosts)), "requests for kubelet")
+		Expect(site.Asked(mirror.ArtifactPath(mirror.Runc))).To(BeNumerically(">", pushed), "requests for the artifact with runc")
 	}, SpecTimeout(building+2*creation+2*join))
 
 	It("have what the variant for their distribution says", func(ctx SpecContext) {

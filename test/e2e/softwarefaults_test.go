@@ -6,12 +6,15 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
@@ -115,6 +118,7 @@ var _ = Describe("A bare host", Ordered, ContinueOnFailure, Label(full, selfInst
 		w.scale(ctx, 1)
 		w.expectWorkers(ctx, 1)
 		w.expectKubelets(ctx, version)
+		w.expectAvoided(ctx, first.URL+mirror.PathOf(kubelet)+": ")
 		result := softwareResult(ctx, w.worker)
 		Expect(result.Reason).To(BeEmpty(), result.Message)
 		Expect(result.Avoided).To(ContainElement(HavePrefix(first.URL+mirror.PathOf(kubelet)+": ")), "sources that failed")
@@ -124,6 +128,26 @@ var _ = Describe("A bare host", Ordered, ContinueOnFailure, Label(full, selfInst
 		Expect(strings.Contains(string(journal), mirror.Password)).To(BeFalse(), "the mirror's password is in the journal of %s", w.host.Name)
 	}, SpecTimeout(3*join))
 })
+
+// expectAvoided expects a machine that is bootstrapped, and says which source did not give a file. Its Machine says so, too.
+func (w *onlyWorker) expectAvoided(ctx context.Context, source string) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		machines := w.machines(ctx)
+		g.Expect(machines).To(HaveLen(1))
+		machine := &infrav1.IDCMachine{}
+		g.Expect(env.client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: machines[0].Spec.InfrastructureRef.Name}, machine)).To(Succeed())
+		for name, object := range map[string]conditions.Getter{
+			infrav1.BootstrappedCondition: machine, infrav1.ReadyCondition: machine, clusterv1.MachineInfrastructureReadyCondition: &machines[0],
+		} {
+			condition := conditions.Get(object, name)
+			g.Expect(condition).NotTo(BeNil(), name)
+			g.Expect(condition.Status).To(Equal(metav1.ConditionTrue), "%s: %s", name, condition.Message)
+			g.Expect(condition.Message).To(And(ContainSubstring("other sources gave what these did not: "), ContainSubstring(source)), name)
+			g.Expect(condition.Message).NotTo(ContainSubstring(mirror.Password), name)
+		}
+	}).WithTimeout(time.Minute).Should(Succeed(), "conditions of the machine of %s", w.ObjectKey)
+}
 
 // softwareFaults are those of one mirror and one host.
 func (w *onlyWorker) softwareFaults(version string, site func() *mirror.Mirror) []softwareFault {

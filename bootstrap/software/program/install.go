@@ -44,8 +44,10 @@ func (p *Program) install(ctx context.Context, document software.Document) ([]st
 		return nil, err
 	}
 	fetcher := p.Fetcher(document.Mirrors)
-	if err := fetcher.All(ctx, files); err != nil {
-		return fetcher.Avoided(), err
+	if len(files) > 0 {
+		if err := p.timed(&p.spent.download, func() error { return fetcher.All(ctx, files) }); err != nil {
+			return fetcher.Avoided(), err
+		}
 	}
 	return fetcher.Avoided(), p.apply(ctx, document, revisions)
 }
@@ -203,10 +205,15 @@ func (p *Program) replace(ctx context.Context, r revision) error {
 	if err := p.Units.Enable(ctx, unit); err != nil {
 		return err
 	}
-	err := p.restart(ctx, unit, r.Component.Check)
-	if wanted, ok := unitCheck(r.Component); err == nil && ok {
-		err = p.Checker.Wait(ctx, wanted)
-	}
+	err := p.timed(&p.spent.check, func() error {
+		if err := p.restart(ctx, unit, r.Component.Check); err != nil {
+			return err
+		}
+		if wanted, ok := unitCheck(r.Component); ok {
+			return p.Checker.Wait(ctx, wanted)
+		}
+		return nil
+	})
 	if err == nil {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
@@ -50,12 +51,14 @@ type machine struct {
 	// writes counts what changes the machine; after the given number of them the machine is off.
 	writes, offAfter int
 	log              bytes.Buffer
+	// clock is that of programs. It stands still, so that results are the same.
+	clock func() time.Time
 }
 
 var errOff = errors.New("the machine is off")
 
 func newMachine(t *testing.T) *machine {
-	m := &machine{t: t, root: memory(t), files: map[string][]byte{}, broken: map[string]bool{}, packages: map[string]string{}, offAfter: -1}
+	m := &machine{t: t, root: memory(t), files: map[string][]byte{}, broken: map[string]bool{}, packages: map[string]string{}, offAfter: -1, clock: func() time.Time { return time.Time{} }}
 	m.systemd = &systemd{m: m, enabled: map[string]bool{}, running: map[string]string{}}
 	m.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mutex.Lock()
@@ -109,7 +112,7 @@ func (m *machine) writing(string) error {
 func (m *machine) program() *Program {
 	d := &disk.Disk{Root: m.root, Writing: m.writing}
 	p := &Program{
-		Disk: d, Units: m.systemd, Checker: checker{m}, Packages: packagesOf{m}, Log: &m.log,
+		Disk: d, Units: m.systemd, Checker: checker{m}, Packages: packagesOf{m}, Log: &m.log, clock: m.clock,
 		Kernel: &kernel.Kernel{Disk: d, Load: func(context.Context, string) error { return nil }},
 		Facts: func() (facts.Facts, error) {
 			return facts.Facts{OS: "debian", OSVersion: "12", Architecture: "amd64"}, nil

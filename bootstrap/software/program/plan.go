@@ -69,32 +69,39 @@ func (r revision) files() map[string]file {
 
 // stage puts the revision on the disk, beside the others.
 func (p *Program) stage(r revision) error {
-	return p.store.Stage(r.name, r.digest, r.Component.Unit.Name, func(folder string) ([]string, error) {
-		var paths []string
-		if r.hasArchive() {
-			var err error
-			paths, err = unpack.Unpack(p.Disk, fetch.Path(r.Variant.Archive.SHA256), folder, r.Variant.Archive.Unpack, unpack.DefaultLimits)
-			if err != nil {
-				return nil, err
-			}
-			for _, path := range paths {
-				if err := validation.Path(path); err != nil {
-					return nil, fmt.Errorf("archive: %w", err)
-				}
-			}
-		}
-		files := r.files()
-		for _, path := range slices.Sorted(maps.Keys(files)) {
-			if slices.Contains(paths, path) {
-				return nil, fmt.Errorf("files: %s is there from the archive already; choose another path", path)
-			}
-			if err := p.stageFile(folder+path, files[path]); err != nil {
-				return nil, err
-			}
-			paths = append(paths, path)
-		}
-		return paths, nil
+	return p.store.Stage(r.name, r.digest, r.Component.Unit.Name, func(folder string) (paths []string, err error) {
+		err = p.timed(&p.spent.unpack, func() error {
+			paths, err = p.fill(folder, r)
+			return err
+		})
+		return paths, err
 	})
+}
+
+// fill writes the files of a revision below a folder, and returns their paths.
+func (p *Program) fill(folder string, r revision) (paths []string, err error) {
+	if r.hasArchive() {
+		paths, err = unpack.Unpack(p.Disk, fetch.Path(r.Variant.Archive.SHA256), folder, r.Variant.Archive.Unpack, unpack.DefaultLimits)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if err := validation.Path(path); err != nil {
+				return nil, fmt.Errorf("archive: %w", err)
+			}
+		}
+	}
+	files := r.files()
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if slices.Contains(paths, path) {
+			return nil, fmt.Errorf("files: %s is there from the archive already; choose another path", path)
+		}
+		if err := p.stageFile(folder+path, files[path]); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
 }
 
 func (p *Program) stageFile(path string, f file) error {

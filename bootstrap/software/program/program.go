@@ -47,6 +47,9 @@ type Program struct {
 	Log io.Writer
 
 	store *store.Store
+	// spent is where the time of this run went. clock tells the time; nil stands for time.Now.
+	spent spent
+	clock func() time.Time
 }
 
 // Say writes a line for people.
@@ -71,7 +74,7 @@ func (p *Program) locked(run func() ([]string, error)) error {
 		avoided, err = run()
 	}
 	result := software.ResultOf(err)
-	result.Avoided = avoided
+	result.Avoided, result.Took = avoided, p.took()
 	return errors.Join(err, p.writeResult(result))
 }
 

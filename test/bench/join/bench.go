@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,15 +80,18 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bare, err := b.joinBare(ctx)
+	bare, parts, err := b.joinBare(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(b.Log, "\nbeside it: %s\n", b.others)
-	measured := []figures.Figure{
-		seconds("join_seconds", alone[0]),
-		seconds(fmt.Sprintf("join_%d_seconds", b.together), slices.Max(together)),
-		seconds(fmt.Sprintf("join_%d_software_seconds", b.together), slices.Max(bare)),
+	preinstalled := fmt.Sprintf("join_%d_", b.together)
+	measured := slices.Concat([]figures.Figure{
+		seconds("join_seconds", longest(alone)),
+		seconds(preinstalled+"seconds", longest(together)),
+	}, parts.figures(preinstalled+"software_", longest(bare)))
+	if rest := parts.rest; rest > longest(together) {
+		b.Log.Print("WARNING: without the download of their software machines took %.1f s, which is more than the %.1f s of machines that had it", rest.Seconds(), longest(together).Seconds())
 	}
 	for _, figure := range measured {
 		fmt.Fprintln(b.Log, figure)
@@ -97,6 +101,11 @@ func (b *bench) run(ctx context.Context) error {
 
 func seconds(name string, took time.Duration) figures.Figure {
 	return figures.New(name, fmt.Sprintf("%.1f", took.Seconds()), "s")
+}
+
+// longest is the time of the last of some machines, in which all of them joined.
+func longest(took map[string]time.Duration) time.Duration {
+	return slices.Max(slices.Collect(maps.Values(took)))
 }
 
 // look says what is in the lab beside the benchmark, and whether the machine has memory for it. Fewer machines join together
@@ -183,8 +192,8 @@ func (b *bench) waitFree(ctx context.Context, count int) error {
 	})
 }
 
-// join adds machines and returns how long each took, from when its Machine was there until its Node was ready.
-func (b *bench) join(ctx context.Context, count int) ([]time.Duration, error) {
+// join adds machines and returns how long each took, by the Machine's name, from when that was there until its Node was ready.
+func (b *bench) join(ctx context.Context, count int) (map[string]time.Duration, error) {
 	known, err := b.machines(ctx)
 	if err != nil {
 		return nil, err
@@ -224,11 +233,7 @@ func (b *bench) join(ctx context.Context, count int) ([]time.Duration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%d of %d machines joined: %w", len(took), count, err)
 	}
-	var all []time.Duration
-	for _, one := range took {
-		all = append(all, one)
-	}
-	return all, nil
+	return took, nil
 }
 
 // settle waits until the machine is idle or stays as busy as it is, and tells how busy that is.

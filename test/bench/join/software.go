@@ -26,38 +26,42 @@ const (
 )
 
 // joinBare has machines join on hosts with nothing but their distribution, in place of those that have their software. All
-// that they install, and the images of their pods, comes from a mirror beside them.
-func (b *bench) joinBare(ctx context.Context) (took []time.Duration, err error) {
+// that they install, and the images of their pods, comes from a mirror beside them. parts says where their time went.
+func (b *bench) joinBare(ctx context.Context) (took map[string]time.Duration, parts parts, err error) {
 	if err := b.leave(ctx); err != nil {
-		return nil, err
+		return nil, parts, err
 	}
 	folder, err := os.MkdirTemp("", "kok-bench-join-")
 	if err != nil {
-		return nil, err
+		return nil, parts, err
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
 	content, err := mirror.Prepare(ctx, folder, mirror.Sources{
 		Kubernetes: []string{b.tenant.Version}, Programs: b.programs, ReleaseVersion: release, Images: b.Set.WorkerImages,
 	}, func(step string) { b.Log.Print("%s", step) })
 	if err != nil {
-		return nil, err
+		return nil, parts, err
 	}
 	m, err := mirror.Start(ctx, b.Lab, content)
 	if err != nil {
-		return nil, err
+		return nil, parts, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	pool := &workers.Pool{Lab: b.Lab, Client: b.Client, Namespace: name, Owner: name, Log: b.Log}
 	if _, err := pool.EnsureBare(ctx, system, b.together); err != nil {
-		return nil, err
+		return nil, parts, err
 	}
 	if err := b.useSoftware(ctx, m); err != nil {
-		return nil, err
+		return nil, parts, err
 	}
 	if err := b.waitFree(ctx, b.together); err != nil {
-		return nil, err
+		return nil, parts, err
 	}
-	return b.join(ctx, b.together)
+	if took, err = b.join(ctx, b.together); err != nil {
+		return nil, parts, err
+	}
+	parts, err = b.parts(ctx, took)
+	return took, parts, err
 }
 
 // leave removes all machines, and the hosts that they had.

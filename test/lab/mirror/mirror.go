@@ -169,13 +169,15 @@ func (m *Mirror) handler() (http.Handler, error) {
 	return byName(m.faults.wrap(mux)), nil
 }
 
+// registry is the address of the mirror's registry.
+func (m *Mirror) registry() string { return m.URL[len("https://"):] }
+
 // push fills the registry.
 func (m *Mirror) push(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(m.folder, "blobs"), 0o755); err != nil {
 		return err
 	}
-	address := m.URL[len("https://"):]
-	at, err := name.NewRegistry(address)
+	at, err := name.NewRegistry(m.registry())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -96,22 +97,31 @@ func KubeletURL(version string) string {
 	return kubernetesServer + "release/" + version + "/bin/linux/amd64/kubelet"
 }
 
-// digest is the SHA-256 of what the mirror has for a URL of upstream.
-func (m *Mirror) digest(ctx context.Context, url string) (string, error) {
+// get asks the mirror for what it has for a URL of upstream.
+func (m *Mirror) get(ctx context.Context, url string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.at(url), nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	answer, err := m.client.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("read %s from the mirror: %w", url, err)
+		return nil, fmt.Errorf("read %s from the mirror: %w", url, err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // only read
 	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("read %s from the mirror: %s", url, answer.Status)
+		return nil, errors.Join(fmt.Errorf("read %s from the mirror: %s", url, answer.Status), answer.Body.Close())
 	}
+	return answer.Body, nil
+}
+
+// digest is the SHA-256 of what the mirror has for a URL of upstream.
+func (m *Mirror) digest(ctx context.Context, url string) (string, error) {
+	file, err := m.get(ctx, url)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // only read
 	hash := sha256.New()
-	if _, err := io.Copy(hash, io.LimitReader(answer.Body, maxFile)); err != nil {
+	if _, err := io.Copy(hash, io.LimitReader(file, maxFile)); err != nil {
 		return "", fmt.Errorf("read %s from the mirror: %w", url, err)
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil)), nil
@@ -151,10 +161,11 @@ func (m *Mirror) components(version string) []bootstrapv1.SoftwareComponent {
 	}
 }
 
-// debian is what all bare hosts of the lab are, and debian12 some.
+// debian is what all bare hosts of the lab are, and debian12 or debian13 some.
 var (
 	debian   = bootstrapv1.SoftwareMatch{OS: []string{"debian"}, OSVersions: []string{"12", "13"}, Architectures: []bootstrapv1.Architecture{"amd64"}}
 	debian12 = bootstrapv1.SoftwareMatch{OS: []string{"debian"}, OSVersions: []string{"12"}, Architectures: []bootstrapv1.Architecture{"amd64"}}
+	debian13 = bootstrapv1.SoftwareMatch{OS: []string{"debian"}, OSVersions: []string{"13"}, Architectures: []bootstrapv1.Architecture{"amd64"}}
 )
 
 func variant(url string, unpack bootstrapv1.SoftwareUnpack) []bootstrapv1.SoftwareVariant {

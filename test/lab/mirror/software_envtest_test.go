@@ -22,6 +22,7 @@ func TestAnAPIServerTakesTheSoftwareOfTwoMirrors(t *testing.T) {
 	first, second := local(t, content), local(t, content)
 	software, err := first.Software(t.Context(), metav1.NamespaceDefault, "workers", kubernetes, second)
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(first.AsArtifact(t.Context(), software, Runc)).To(Succeed())
 	g.Expect(environment.Client.Create(t.Context(), software)).To(Succeed())
 
 	changed := software.DeepCopy()
