@@ -155,8 +155,7 @@ var (
 	)
 	installFigures = slices.Concat(
 		exactly(1, "release_reproducible"), atMost(25, "install_commands"), exactly(0, "install_failed_commands"),
-		atLeast(2, "software_distributions"), exactly(0, "topology_upgrade_failed_requests"),
-		exactly(float64(len(artifacts.HostVersions())), "host_clusters_tested"), exactly(0, "host_upgrade_lost_writes", "foreign_hosts_changed"),
-		anything("join_5_seconds", "join_5_software_seconds"),
+		atLeast(2, "software_distributions"), exactly(0, "topology_upgrade_failed_requests"), softwareFigures,
+		hostFigures, exactly(0, "foreign_hosts_changed"), anything("join_5_seconds", "join_5_software_seconds"),
 	)
 )

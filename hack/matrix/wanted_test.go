@@ -89,3 +89,17 @@ func TestFailedRequestsAndLostWritesFailARun(t *testing.T) {
 		}
 	}
 }
+
+// What a step measures of users' requests counts in each list that runs it.
+func TestAListWantsWhatItsStepsMeasure(t *testing.T) {
+	of := map[string][]wanted{software.name: softwareFigures, "e2e-host-upgrade": hostFigures, "e2e-move": moveFigures}
+	for _, l := range lists() {
+		for _, s := range l.steps {
+			for _, w := range of[s.name] {
+				if !slices.Contains(l.figures, w) {
+					t.Errorf("%s has the step %s and does not want %s", l.name, s.name, w.name)
+				}
+			}
+		}
+	}
+}
