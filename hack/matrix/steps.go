@@ -40,6 +40,7 @@ func lists() []list {
 			{name: "test-breaks", target: "test-breaks", usual: 10 * time.Minute},
 			{name: "test-monitoring", target: "test-monitoring", usual: 8 * time.Minute},
 			{name: "test-signing", target: "test-signing", usual: 8 * time.Minute},
+			{name: "test-reproducible", target: "test-reproducible", usual: 15 * time.Minute},
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
