@@ -136,7 +136,8 @@ vulncheck: check-go ## Look for known vulnerabilities in what the programs call;
 
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
 # those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab,
-# those that need the program cosign, which takes minutes to build, the tag cosign; what measures has the tag bench.
+# those that need the program cosign, which takes minutes to build, the tag cosign, what makes whole releases the tag reproducible;
+# what measures has the tag bench.
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
@@ -250,6 +251,10 @@ fuzz: check-go ## Fuzz what reads bytes from outside, each target for FUZZTIME=3
 .PHONY: test-signing
 test-signing: check-go bin/cosign ## cosign verifies a signed release, and refuses what somebody changed
 	KOK_COSIGN=$(CURDIR)/bin/cosign go test -count=1 -v -timeout=30m -tags=cosign -run=Cosign ./hack/release
+
+.PHONY: test-reproducible
+test-reproducible: check-go ## Two releases of the commit, from two folders and the second without a build cache, have the same bytes
+	go test -count=1 -v -timeout=2h -tags=reproducible -run=SameBytesFromAnotherFolder ./hack/release
 
 CAPI_TIMEOUT ?= 60m
 

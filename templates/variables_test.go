@@ -11,6 +11,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
 // ofTheCluster are variables of templates that are fields of a Cluster with a topology, and no variables of its class.
@@ -28,7 +30,10 @@ var ofTheCluster = map[string]string{
 
 // forNewClusters are variables whose default new Clusters get by a template, and not by the class: Cluster API writes a default of the
 // class into Clusters that are there, whose control planes would change, and for some variables their workers be replaced.
-var forNewClusters = map[string]string{"softwareMode": "KOKSoftware", "konnectivityMode": "Managed", "etcdEventsMode": "Separate", "metricsMode": "None"}
+var forNewClusters = map[string]string{
+	"softwareMode": "KOKSoftware", "konnectivityMode": "Managed", "etcdEventsMode": "Separate", "metricsMode": "None",
+	"imagePullSecret": "that of KOK_IMAGE_PULL_SECRET",
+}
 
 const (
 	// none is the default of a variable that sets nothing.
@@ -40,6 +45,8 @@ const (
 var (
 	afterCapitals = regexp.MustCompile(`([A-Z]+)([A-Z][a-z])`)
 	afterSmall    = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	// anotherVariable is a default that is the value of another variable.
+	anotherVariable = regexp.MustCompile(`^\$\{(\w+)\}$`)
 )
 
 // inTemplates is the name that a variable of a class has in templates: schedulerReplicas is SCHEDULER_REPLICAS. Letters in capitals
@@ -88,6 +95,8 @@ func defaults(t *testing.T) map[string]map[string]string {
 				found[name] = without
 			case slices.Contains([]string{"", `""`, "null", "[]", "{}"}, strings.TrimSpace(*value)):
 				found[name] = none
+			case anotherVariable.MatchString(*value):
+				found[name] = "that of " + anotherVariable.FindStringSubmatch(*value)[1]
 			default:
 				found[name] = *value
 			}
@@ -172,6 +181,41 @@ func TestVariablesOfTheTopologyTemplateSetThoseOfTheClass(t *testing.T) {
 		if set[name] != want {
 			t.Errorf("%s is %s, not %s", name, set[name], want)
 		}
+	}
+}
+
+// The registry that wants a password of managers wants it of control planes as well: they run an image of the release.
+func TestTheSecretOfManagersIsThatOfNewControlPlanes(t *testing.T) {
+	for name, test := range map[string]struct {
+		variables map[string]string
+		want      string
+	}{
+		"nobody names one":            {nil, ""},
+		"managers have one":           {map[string]string{"KOK_IMAGE_PULL_SECRET": "registry"}, "registry"},
+		"control planes have another": {map[string]string{"KOK_IMAGE_PULL_SECRET": "registry", "IMAGE_PULL_SECRET": "other"}, "other"},
+		"control planes have none":    {map[string]string{"KOK_IMAGE_PULL_SECRET": "registry", "IMAGE_PULL_SECRET": `""`}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := maps.Clone(needed)
+			maps.Copy(values, test.variables)
+			for flavour := range defaults(t) {
+				file := strings.TrimSuffix("cluster-template-"+flavour, "-default") + ".yaml"
+				objects := decodeAll(t, fillWith(t, file, values))
+				var got string
+				if file == topology {
+					variables := one[*clusterv1.Cluster](t, objects).Spec.Topology.Variables
+					i := slices.IndexFunc(variables, func(v clusterv1.ClusterVariable) bool { return v.Name == "imagePullSecret" })
+					if err := yaml.Unmarshal(variables[i].Value.Raw, &got); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					got = one[*controlplanev1.KOKControlPlane](t, objects).Spec.ImagePullSecret
+				}
+				if got != test.want {
+					t.Errorf("that of %s is %q, not %q", flavour, got, test.want)
+				}
+			}
+		})
 	}
 }
 

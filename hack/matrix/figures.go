@@ -15,17 +15,10 @@ import (
 
 // summed are the ends of names of figures whose sum means something: what went wrong, in whichever scenario, and what was
 // tested one by one.
-var summed = []string{"_failed_requests", "_lost_writes", "_restarts", "_raw_429", "_raw_5xx", "_raw_broken", "_tested"}
+var summed = []string{"_failed_requests", "_lost_writes", "_restarts", "_raw_429", "_raw_5xx", "_raw_broken", "_tested", "faults_total", "faults_passed"}
 
-// missing gives a row for each figure that has to be there and is not.
-func missing(wanted []string, all []figures.Figure) []row {
-	var rows []row
-	for _, name := range wanted {
-		if !slices.ContainsFunc(all, func(f figures.Figure) bool { return f.Name == name }) {
-			rows = append(rows, row{Name: "figure " + name, Outcome: notRun, Note: "no step measured it"})
-		}
-	}
-	return rows
+func canBeAdded(name string) bool {
+	return slices.ContainsFunc(summed, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // withSums puts figures of one name beside each other, in the order of their first, and after several that can be added their
@@ -43,7 +36,7 @@ func withSums(all []figures.Figure) ([]figures.Figure, error) {
 	for _, name := range order {
 		same := byName[name]
 		out = append(out, same...)
-		if len(same) < 2 || !slices.ContainsFunc(summed, func(end string) bool { return strings.HasSuffix(name, end) }) {
+		if len(same) < 2 || !canBeAdded(name) {
 			continue
 		}
 		var total float64

@@ -43,13 +43,6 @@ figure provider_upgrade_pod_restarts 0 restarts to this release`
 	}
 }
 
-func TestAFigureThatNoStepMeasuredIsNotRun(t *testing.T) {
-	rows := missing([]string{"upgrade_seconds", "capi_specs_passed"}, []figures.Figure{figures.New("upgrade_seconds", 1, "s")})
-	if len(rows) != 1 || rows[0].Name != "figure capi_specs_passed" || rows[0].Outcome != notRun {
-		t.Errorf("the rows are %v", rows)
-	}
-}
-
 func TestStepsOfAListDoNotShareTheirReports(t *testing.T) {
 	for _, l := range lists() {
 		seen := map[string]bool{}

@@ -116,21 +116,24 @@ func (l list) ownFigures(took time.Duration, results []result) ([]figures.Figure
 	return own, figures.Write(l.name, own)
 }
 
-// show writes the table and the figures. It reports whether a figure is missing although every step ran.
+// show writes the table and the figures. Once every step ran, it reports whether a figure is missing, or misses a target that has to be met.
 func (l list) show(tested string, results []result, own []figures.Figure) (lacks bool, err error) {
 	var table []row
 	var measured []figures.Figure
 	for _, r := range results {
 		table, measured = append(table, r.Rows...), append(measured, r.Figures...)
 	}
+	if measured, err = withSums(append(measured, own...)); err != nil {
+		return false, err
+	}
 	if !slices.ContainsFunc(results, func(r result) bool { return !r.ran() }) {
-		rows := missing(l.figures, measured)
-		table, lacks = append(table, rows...), len(rows) > 0
+		rows, err := judge(l.figures, measured)
+		if err != nil {
+			return false, err
+		}
+		table, lacks = append(table, rows...), slices.ContainsFunc(rows, func(r row) bool { return r.Outcome != missed })
 	}
 	if err := writeTable(os.Stdout, tested, table); err != nil {
-		return lacks, err
-	}
-	if measured, err = withSums(append(measured, own...)); err != nil {
 		return lacks, err
 	}
 	if err := writeFigures(os.Stdout, measured); err != nil {

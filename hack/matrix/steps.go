@@ -24,7 +24,7 @@ type list struct {
 	// failsFast is true for a list that ends with its first failure.
 	failsFast bool
 	// figures are those that its steps have to measure.
-	figures []string
+	figures []wanted
 	// figure begins the names of the figures of the run itself; empty when nobody asks for them.
 	figure string
 }
@@ -40,6 +40,7 @@ func lists() []list {
 			{name: "test-breaks", target: "test-breaks", usual: 10 * time.Minute},
 			{name: "test-monitoring", target: "test-monitoring", usual: 8 * time.Minute},
 			{name: "test-signing", target: "test-signing", usual: 8 * time.Minute},
+			{name: "test-reproducible", target: "test-reproducible", usual: 15 * time.Minute},
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
@@ -126,36 +127,6 @@ func onHostClusters() []step {
 	}
 	return append(steps, endToEnd("e2e-host-upgrade", "host_upgrade", 14*time.Minute).on(versions[len(versions)-2]))
 }
-
-var (
-	upgradeFigures = []string{
-		"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "upgrade_raw_429", "upgrade_raw_5xx", "upgrade_raw_broken",
-		"scale_failed_requests", "scale_lost_writes", "scale_raw_429", "scale_raw_5xx", "scale_raw_broken", "provider_upgrade_pod_restarts",
-		"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
-	}
-	moveFigures     = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
-	hostFigures     = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped", "host_upgrade_lost_writes"}
-	securityFigures = []string{
-		"attack_tries", "attack_succeeded", "attack_neighbour_latency_ratio", "attack_manager_restarts", "neighbour_p99_ratio",
-		"namespace_attack_tries", "namespace_attack_succeeded", "fuzz_targets", "findings_open",
-	}
-	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "faults_not_linearizable", "recovery_seconds_member"}
-	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
-	keyFigures      = []string{
-		"rotation_seconds", "rotation_failed_requests", "rotation_requests_timed_out", "rotation_requests_dropped", "rotation_lost_writes", "rotation_not_ready_seconds",
-		"old_credentials_tried", "old_credentials_accepted_after",
-		"ca_rotation_seconds", "ca_prepare_failed_requests", "ca_prepare_lost_writes", "ca_complete_failed_requests", "ca_complete_lost_writes",
-		"ca_rotation_not_ready_seconds", "ca_old_credentials_tried", "ca_old_credentials_accepted_after",
-		"undo_failed_requests", "renderings_taken_back_equal",
-	}
-	houseFigures = []string{
-		"product_lines", "test_lines", "packages_over_2000_lines", "component_places", "breaks_total", "breaks_caught", "provider_upgrade_pod_restarts",
-	}
-	installFigures = []string{
-		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",
-		"host_clusters_tested", "host_upgrade_lost_writes", "foreign_hosts_changed", "join_5_seconds", "join_5_software_seconds",
-	}
-)
 
 // findings and namespaceAttack need no lab.
 var (

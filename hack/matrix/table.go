@@ -23,9 +23,11 @@ const (
 	failedOutcome outcome = "FAILED"
 	skipped       outcome = "skipped"
 	notRun        outcome = "not run"
+	// missed is the outcome of a figure that is not as wanted, and fails no run.
+	missed outcome = "missed"
 )
 
-// row is one line of the table: a step, or a spec of one.
+// row is one line of the table: a step, a spec of one, or a figure that is not there or not as wanted.
 type row struct {
 	Name    string
 	Outcome outcome
@@ -104,8 +106,8 @@ func writeTable(w io.Writer, commit string, rows []row) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped, %d not run\n",
-		sums[passed], sums[failedOutcome], sums[skipped], sums[notRun])
+	_, err := fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped, %d not run, %d missed\n",
+		sums[passed], sums[failedOutcome], sums[skipped], sums[notRun], sums[missed])
 	return err
 }
 

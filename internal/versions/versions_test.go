@@ -1,10 +1,13 @@
 package versions
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"golang.org/x/mod/modfile"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -76,6 +79,21 @@ func TestBuiltInTable(t *testing.T) {
 	release, err := BuiltIn().Release("v1.36.3")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(release).To(Equal(Release{Minor: "v1.36", Etcd: "3.6.8-0", CoreDNS: "v1.14.2", Konnectivity: "v0.34.0"}))
+}
+
+// Tests run the server and the agent of that version.
+func TestKonnectivityIsOfTheVersionThatIsTested(t *testing.T) {
+	g := NewWithT(t)
+	data, err := os.ReadFile("../../go.mod")
+	g.Expect(err).NotTo(HaveOccurred())
+	module, err := modfile.ParseLax("go.mod", data, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	const source = "sigs.k8s.io/apiserver-network-proxy"
+	i := slices.IndexFunc(module.Require, func(r *modfile.Require) bool { return r.Mod.Path == source })
+	g.Expect(i).NotTo(Equal(-1), source)
+	for _, release := range BuiltIn().releases {
+		g.Expect(release.Konnectivity).To(Equal(module.Require[i].Mod.Version), release.Minor)
+	}
 }
 
 func TestValidate(t *testing.T) {

@@ -69,8 +69,8 @@ http:
 var _ = Describe("A release in a registry", Ordered, Label(install), func() {
 	t := newTenant("published", "v1.36.3", single())
 	r := &registry{}
-	// The pods of etcd pull the agent's image from it.
-	t.variables["IMAGE_PULL_SECRET"] = pullSecret
+	// The pods of etcd pull the agent's image from it. The variable of clusterctl init is enough.
+	t.variables["KOK_IMAGE_PULL_SECRET"] = pullSecret
 	t.prepare = func(ctx context.Context) { r.giveTenant(ctx, t.Namespace) }
 	folder, err := filepath.Abs("out/release")
 

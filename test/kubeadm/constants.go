@@ -17,8 +17,9 @@ import (
 // Constants are the tags of images that a version of kubeadm names.
 type Constants struct {
 	// Etcd has the tag for each minor of Kubernetes that this kubeadm names by its number.
-	Etcd           map[int]string
-	CoreDNS, Pause string
+	Etcd map[int]string
+	// DefaultEtcd is the tag for the version itself.
+	DefaultEtcd, CoreDNS, Pause string
 }
 
 // Read reads them from the source of a version, which it downloads into a folder if it is not in Go's module cache.
@@ -49,6 +50,8 @@ func constantsOf(file *ast.File) (Constants, error) {
 			return err == nil
 		}
 		switch spec.Names[0].Name {
+		case "DefaultEtcdVersion":
+			found.DefaultEtcd, err = text(spec.Values[0])
 		case "CoreDNSVersion":
 			found.CoreDNS, err = text(spec.Values[0])
 		case "PauseVersion":
@@ -58,7 +61,7 @@ func constantsOf(file *ast.File) (Constants, error) {
 		}
 		return true
 	})
-	if err == nil && (found.CoreDNS == "" || found.Pause == "") {
+	if err == nil && (found.DefaultEtcd == "" || found.CoreDNS == "" || found.Pause == "") {
 		err = fmt.Errorf("some constants are not there: %+v", found)
 	}
 	return found, err

@@ -7,12 +7,14 @@ import (
 	"io"
 	"log"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -197,29 +199,57 @@ func TestAPushSaysWhatIsWrong(t *testing.T) {
 
 func TestAPushGoesOnWhereItWas(t *testing.T) {
 	folder, _ := write(t, "a program for ")
+	whole := serve(t)
+	if err := whole.push(t, folder, "secret"); err != nil {
+		t.Fatal(err)
+	}
 	r := serve(t)
-	if err := r.push(t, folder, "secret"); err != nil {
-		t.Fatal(err)
+	for room := range whole.uploads() {
+		r.give(room)
+		if err := r.push(t, folder, "secret"); err == nil {
+			t.Fatalf("a registry with room for %d blobs took all", room)
+		}
+		if got := r.uploads(); got != room {
+			t.Fatalf("a registry with room for %d blobs has been sent %d", room, got)
+		}
 	}
-	first := r.uploads.Load()
-	if err := r.push(t, folder, "secret"); err != nil {
-		t.Fatal(err)
+	r.give(whole.uploads())
+	for range 2 {
+		if err := r.push(t, folder, "secret"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if again := r.uploads.Load() - first; first == 0 || again != 0 {
-		t.Errorf("%d layers and configurations were sent first, and %d more again", first, again)
+	if got, want := r.uploads(), whole.uploads(); want < 4 || got != want {
+		t.Errorf("%d blobs were sent in many pushes, and %d in one", got, want)
 	}
 }
 
 // served is a registry with TLS and a password.
 type served struct {
 	host, authorities string
-	// uploads is how many blobs were sent to it.
-	uploads atomic.Int32
+	// stored are the blobs that it took, in their order, with those that it took again, and room is for how many it has room.
+	sync.Mutex
+	stored []string
+	room   int
+}
+
+// uploads is how many blobs it took.
+func (r *served) uploads() int {
+	r.Lock()
+	defer r.Unlock()
+	return len(r.stored)
+}
+
+// give has it take so many blobs.
+func (r *served) give(room int) {
+	r.Lock()
+	defer r.Unlock()
+	r.room = room
 }
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	r := &served{}
+	r := &served{room: math.MaxInt}
 	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if _, password, _ := request.BasicAuth(); password != "secret" {
@@ -228,7 +258,13 @@ func serve(t *testing.T) *served {
 			return
 		}
 		if request.Method == http.MethodPut && strings.Contains(request.URL.Path, "/blobs/uploads/") {
-			r.uploads.Add(1)
+			r.Lock()
+			defer r.Unlock()
+			if len(r.stored) == r.room {
+				http.Error(w, `{"errors":[{"code":"DENIED","message":"no room is left"}]}`, http.StatusInsufficientStorage)
+				return
+			}
+			r.stored = append(r.stored, request.URL.Query().Get("digest"))
 		}
 		images.ServeHTTP(w, request)
 	}))
