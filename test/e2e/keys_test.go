@@ -121,8 +121,17 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 		came.expectEtcdAloneFailed("rotation")
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.EtcdData, names.EtcdEvents)
 	}, SpecTimeout(2*creation+2*join+2*rotating))
+})
 
-	It("sign a kubeconfig for a group that ends by itself: it does what RBAC lets the group do, and nothing once the binding is gone", func(ctx SpecContext) {
+var _ = Describe("A kubeconfig for a group", Label(full, ofKeys, "group_kubeconfig"), func() {
+	It("ends by itself: it does what RBAC lets the group do, and nothing once the binding is gone", func(ctx SpecContext) {
+		t := newTenant("groups", "v1.36.3", single())
+		DeferCleanup(func(ctx SpecContext) {
+			if !settings.keep {
+				t.remove(ctx)
+			}
+		}, NodeTimeout(2*creation))
+		t.create(ctx)
 		const group = "e2e-operators"
 		user := t.shortLived(ctx, group, 8*time.Hour)
 		t.expectSees(ctx, user, false)
@@ -136,7 +145,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 		t.expectSees(ctx, user, true)
 		Expect(bindings.Delete(ctx, group, metav1.DeleteOptions{})).To(Succeed())
 		t.expectSees(ctx, user, false)
-	}, SpecTimeout(creation))
+	}, SpecTimeout(3*creation))
 })
 
 // expectEtcdAloneFailed sees to it that nothing was lost, and that no request failed but those that were on their way to a leader of etcd when the
