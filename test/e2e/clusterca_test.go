@@ -59,7 +59,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		server := forged(former, keyPair(leaves, strings.TrimSuffix(t.fileOf(ctx, "tls-cert-file"), ".crt")))
 		trusts := func(bundle []byte) error { return forgery.Trusts(bundle, server, certificates.TenantServerName) }
 		Expect(trusts(t.access.CAData)).To(Succeed(), "the kubeconfig of before trusts a server by who has the key of the former CA")
-		before, members := t.snapshot(ctx), t.members(ctx)
+		before, members, pods := t.snapshot(ctx), t.members(ctx), t.watchReadiness(ctx)
 		runs := t.systemPods(ctx)
 		journals := t.startJournals(ctx, "of-before", worker)
 		nodes, err := readiness.Watch(ctx, t.api, clock.RealClock{})
@@ -127,6 +127,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		t.expectHealthy(ctx)
 		t.expectNothingLost(ctx, "ca_complete", journals)
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler)
+		expectOneAtATime("ca_rotation", pods)
 	}, SpecTimeout(2*creation+2*join+3*rotating))
 })
 

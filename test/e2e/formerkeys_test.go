@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
@@ -21,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/forgery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
@@ -239,4 +241,24 @@ func (t *tenant) atEtcd(ctx context.Context, credentials []etcdCredential) (trie
 		}
 	}
 	return tries
+}
+
+// watchReadiness watches the pods of a tenant's control plane, all of which are ready.
+func (t *tenant) watchReadiness(ctx context.Context) *readiness.Pods {
+	GinkgoHelper()
+	pods, err := readiness.WatchPods(ctx, env.clientset, t.Namespace, labels.SelectorFromSet(names.Labels(t.ObjectKey)).String(), names.ComponentLabel)
+	Expect(err).NotTo(HaveOccurred())
+	return pods
+}
+
+// expectOneAtATime sees to it that no component lacked more than one ready pod at any moment.
+func expectOneAtATime(what string, pods *readiness.Pods) {
+	GinkgoHelper()
+	most, lacked := 0, pods.Lacked()
+	for component, lack := range lacked {
+		env.log.Print("%s: %s lacked %d pods at most: %s", what, component, lack.Count, lack.Others)
+		most = max(most, lack.Count)
+	}
+	figure(what+"_pods_missing_at_once", most, "pods of a component")
+	Expect(most).To(BeNumerically("<=", 1), "pods of a component that were not ready at once: %v", lacked)
 }

@@ -62,7 +62,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 		etcds := t.etcds(ctx)
 		Expect(encryptedBy(ctx, etcds)).To(HaveKey("key1"), "names of keys in etcd")
 		Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
-		before, members := t.snapshot(ctx), t.members(ctx)
+		before, members, pods := t.snapshot(ctx), t.members(ctx), t.watchReadiness(ctx)
 		journals := t.startJournals(ctx, "keys", worker)
 		nodes, err := readiness.Watch(ctx, t.api, clock.RealClock{})
 		Expect(err).NotTo(HaveOccurred())
@@ -115,6 +115,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 		came.tell("rotation")
 		came.expectEtcdAloneFailed("rotation")
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.EtcdData, names.EtcdEvents)
+		expectOneAtATime("rotation", pods)
 	}, SpecTimeout(2*creation+2*join+2*rotating))
 })
 
