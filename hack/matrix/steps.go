@@ -147,6 +147,8 @@ var (
 		"ca_rotation_seconds", "ca_prepare_failed_requests", "ca_prepare_lost_writes", "ca_complete_failed_requests", "ca_complete_lost_writes",
 		"ca_rotation_not_ready_seconds", "ca_old_credentials_tried", "ca_old_credentials_accepted_after",
 		"undo_failed_requests", "renderings_taken_back_equal",
+		"rendering_rollout_failed_requests", "rendering_rollout_requests_timed_out", "rendering_rollout_requests_dropped", "rendering_rollout_lost_writes",
+		"rendering_taken_back_failed_requests", "rendering_taken_back_lost_writes",
 	}
 	houseFigures = []string{
 		"product_lines", "test_lines", "packages_over_2000_lines", "component_places", "breaks_total", "breaks_caught", "provider_upgrade_pod_restarts",
