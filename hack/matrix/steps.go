@@ -142,9 +142,11 @@ var (
 	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "faults_not_linearizable", "recovery_seconds_member"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 	keyFigures      = []string{
-		"rotation_seconds", "rotation_failed_requests", "rotation_requests_timed_out", "rotation_requests_dropped", "rotation_lost_writes", "rotation_not_ready_seconds",
+		"rotation_seconds", "rotation_of_all_failed_requests", "rotation_of_all_requests_timed_out", "rotation_of_all_requests_dropped", "rotation_of_all_lost_writes",
+		"rotation_of_all_not_ready_seconds", "rotation_of_all_pods_missing_at_once",
+		"rotation_of_five_seconds", "rotation_pods_missing_at_once", "rotation_failed_requests", "rotation_requests_timed_out", "rotation_requests_dropped", "rotation_lost_writes", "rotation_not_ready_seconds",
 		"old_credentials_tried", "old_credentials_accepted_after",
-		"ca_rotation_seconds", "ca_prepare_failed_requests", "ca_prepare_lost_writes", "ca_complete_failed_requests", "ca_complete_lost_writes",
+		"ca_rotation_seconds", "ca_rotation_pods_missing_at_once", "ca_prepare_failed_requests", "ca_prepare_lost_writes", "ca_complete_failed_requests", "ca_complete_lost_writes",
 		"ca_rotation_not_ready_seconds", "ca_old_credentials_tried", "ca_old_credentials_accepted_after",
 		"undo_failed_requests", "renderings_taken_back_equal",
 		"rendering_rollout_failed_requests", "rendering_rollout_requests_timed_out", "rendering_rollout_requests_dropped", "rendering_rollout_lost_writes",
@@ -168,7 +170,7 @@ var (
 var (
 	software    = endToEnd("e2e-software", "software", 30*time.Minute)
 	installPage = endToEnd("e2e-install-page", "install_page", 30*time.Minute)
-	keys        = endToEnd("e2e-keys", "keys", 15*time.Minute)
+	keys        = endToEnd("e2e-keys", "keys", 25*time.Minute)
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
 	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}

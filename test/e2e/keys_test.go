@@ -108,7 +108,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			figure("rotation_not_ready_seconds", fmt.Sprintf("%.1f", nodes.NotReady().Seconds()), "s in which a worker's Node was not ready")
 		})
 		Expect(nodes.NotReady()).To(BeZero(), "a Node was not ready for a while")
-		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key, the front proxy CA and both CAs of etcd")
+		figure("rotation_of_five_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key, the front proxy CA and both CAs of etcd")
 		t.expectHealthy(ctx)
 		came := &ended{}
 		t.end(ctx, "rotation", journals, came)
