@@ -137,7 +137,7 @@ var (
 var (
 	software    = endToEnd("e2e-software", "software", 30*time.Minute)
 	installPage = endToEnd("e2e-install-page", "install_page", 30*time.Minute)
-	keys        = endToEnd("e2e-keys", "keys", 15*time.Minute)
+	keys        = endToEnd("e2e-keys", "keys", 25*time.Minute)
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
 	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}

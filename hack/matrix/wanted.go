@@ -127,7 +127,8 @@ var (
 	moveFigures = exactly(0, "move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes")
 	hostFigures = slices.Concat(
 		exactly(float64(len(artifacts.HostVersions())), "host_clusters_tested"),
-		anything("host_upgrade_seconds"), exactly(0, "host_upgrade_failed_requests", "host_upgrade_lost_writes"),
+		anything("host_upgrade_seconds", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped"),
+		shown(exactly(0, "host_upgrade_failed_requests")), exactly(0, "host_upgrade_lost_writes"),
 	)
 	securityFigures = slices.Concat(
 		atLeast(30, "attack_tries"), exactly(0, "attack_succeeded", "attack_manager_restarts"),
@@ -139,12 +140,17 @@ var (
 		atLeast(18, "faults_total"), anything("faults_passed", "recovery_seconds_member"), exactly(0, "faults_lost_writes", "faults_not_linearizable"),
 	)
 	softwareFigures = exactly(0, "software_upgrade_failed_requests", "software_upgrade_lost_writes")
-	keyFigures      = slices.Concat(
-		anything("rotation_seconds", "rotation_requests_timed_out", "rotation_requests_dropped", "ca_rotation_seconds"),
-		// docs/keys.md says which requests fail when the lead of etcd moves.
-		shown(exactly(0, "rotation_failed_requests")),
-		exactly(0, "rotation_lost_writes", "ca_prepare_failed_requests", "ca_prepare_lost_writes", "ca_complete_failed_requests", "ca_complete_lost_writes"),
-		shown(exactly(0, "rotation_not_ready_seconds", "ca_rotation_not_ready_seconds")),
+	// docs/keys.md and docs/upgrading.md say which requests fail when the lead of etcd moves.
+	keyFigures = slices.Concat(
+		anything("rotation_seconds", "rotation_of_five_seconds", "ca_rotation_seconds"),
+		anything("rotation_requests_timed_out", "rotation_requests_dropped", "rotation_of_all_requests_timed_out", "rotation_of_all_requests_dropped",
+			"rendering_rollout_requests_timed_out", "rendering_rollout_requests_dropped"),
+		shown(exactly(0, "rotation_failed_requests", "rotation_of_all_failed_requests", "rendering_rollout_failed_requests")),
+		exactly(0, "ca_prepare_failed_requests", "ca_complete_failed_requests", "rendering_taken_back_failed_requests"),
+		exactly(0, "rotation_lost_writes", "rotation_of_all_lost_writes", "ca_prepare_lost_writes", "ca_complete_lost_writes",
+			"rendering_rollout_lost_writes", "rendering_taken_back_lost_writes"),
+		shown(exactly(0, "rotation_not_ready_seconds", "rotation_of_all_not_ready_seconds", "ca_rotation_not_ready_seconds")),
+		atMost(1, "rotation_pods_missing_at_once", "rotation_of_all_pods_missing_at_once", "ca_rotation_pods_missing_at_once"),
 		atLeast(8, "old_credentials_tried"), anything("ca_old_credentials_tried"),
 		exactly(0, "old_credentials_accepted_after", "ca_old_credentials_accepted_after"),
 		exactly(0, "undo_failed_requests"), exactly(1, "renderings_taken_back_equal"),

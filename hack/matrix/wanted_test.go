@@ -76,11 +76,13 @@ func TestAFigureIsNotJudgedBeforeEveryStepRan(t *testing.T) {
 	}
 }
 
-// What goes wrong for users is counted, and a list that wants such a figure wants none of it.
+// What goes wrong for users is counted, and a list that wants such a figure wants none of it. While the lead of etcd moves a few requests may fail,
+// as the pages say: then their spec fails for more than a few.
 func TestFailedRequestsAndLostWritesFailARun(t *testing.T) {
+	leadMoves := []string{"rotation_failed_requests", "rotation_of_all_failed_requests", "rendering_rollout_failed_requests", "host_upgrade_failed_requests"}
 	for _, l := range lists() {
 		for _, w := range l.figures {
-			if !strings.HasSuffix(w.name, "_failed_requests") && !strings.HasSuffix(w.name, "_lost_writes") || w.name == "rotation_failed_requests" {
+			if !strings.HasSuffix(w.name, "_failed_requests") && !strings.HasSuffix(w.name, "_lost_writes") || slices.Contains(leadMoves, w.name) {
 				continue
 			}
 			if w.target == nil || w.target.shown || !w.target.missedBy(1) {

@@ -140,7 +140,7 @@ func TestTheHistoryOfASpecIsShown(t *testing.T) {
 	s.expect(2, []string{"want json or yaml"}, "history", "blue", "-o", "xml")
 
 	out = s.expect(0, []string{
-		"spec of revision 2 after revision 1:", `+    "name": "v",`,
+		"spec of revision 2 after revision 1, changed by kubectl-edit:", `+    "name": "v",`,
 		"rendering blue-kube-scheduler-2 of kube-scheduler, ConfigMap blue-kube-scheduler-config:", `-  "level": "3"`, `+  "level": "4"`,
 	}, "history", "blue", "--diff", "2")
 	if strings.Contains(out, "blue-same") || strings.Contains(out, "blue-kube-scheduler-1") {

@@ -4,20 +4,18 @@ package e2e
 
 import (
 	"context"
-	"crypto"
-	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/cert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/certs"
@@ -26,9 +24,11 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/forgery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -46,14 +46,20 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 
 	It("rotates: the former one is good until a person drops it, and then signs nothing that anybody takes; no Node is drained", func(ctx SpecContext) {
 		worker := t.worker(ctx)
-		material := t.secret(ctx, names.KeyMaterial(t.Name))
-		former := caOf(material.Data["ca.crt"], material.Data["ca.key"])
-		credentials := []probe.Credential{
-			certificate("the administrator of before", t.adminCertificate()), certificate("who has the key of the former CA", former.sign()),
+		former := t.formerCA(ctx, pki.CACert, pki.CAKey)
+		byAttacker, err := former.Client("attacker", "system:masters")
+		Expect(err).NotTo(HaveOccurred())
+		leaves := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
+		all := []probe.Credential{certificate("the administrator of before", t.adminCertificate()), certificate("who has the key of the former CA", byAttacker)}
+		toKubelets := append(slices.Clone(all), certificate("the API servers of before", keyPair(leaves, kubeapiserver.KubeletClientCert)))
+		tries := func() []try {
+			return slices.Concat(at(t.servers(ctx), all...), at([]place{kubeletOf(ctx, worker)}, toKubelets...))
 		}
-		toKubelets := certificate("the API servers of before", keyPair(t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer)), kubeapiserver.KubeletClientCert))
-		t.expectTakes(ctx, true, worker, toKubelets, credentials...)
-		before, members := t.snapshot(ctx), t.members(ctx)
+		expectTaken(ctx, tries())
+		server := forged(former, keyPair(leaves, strings.TrimSuffix(t.fileOf(ctx, "tls-cert-file"), ".crt")))
+		trusts := func(bundle []byte) error { return forgery.Trusts(bundle, server, certificates.TenantServerName) }
+		Expect(trusts(t.access.CAData)).To(Succeed(), "the kubeconfig of before trusts a server by who has the key of the former CA")
+		before, members, pods := t.snapshot(ctx), t.members(ctx), t.watchReadiness(ctx)
 		runs := t.systemPods(ctx)
 		journals := t.startJournals(ctx, "of-before", worker)
 		nodes, err := readiness.Watch(ctx, t.api, clock.RealClock{})
@@ -64,9 +70,9 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q],"prepareAfter":%q}}}`, controlplanev1.ClusterCAKind, time.Now().UTC().Format(time.RFC3339)))
 		says := t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
 		Expect(says).To(And(MatchRegexp("pods/[0-9a-f]+/kube-system/DaemonSet/kube-proxy"), MatchRegexp("pods/[0-9a-f]+/hello/Deployment/hello")), "owners of pods are named")
-		t.expectTakes(ctx, true, worker, toKubelets, credentials...)
+		expectTaken(ctx, tries())
 		for _, file := range []string{"kubelet-client-current.pem", "kubelet-server-current.pem"} {
-			Expect(former.signed(ctx, worker, file)).To(BeFalse(), "the former CA signed %s of %s", file, worker.Name)
+			Expect(signed(ctx, former, worker, file)).To(BeFalse(), "the former CA signed %s of %s", file, worker.Name)
 		}
 		for name, pod := range runs {
 			Expect(t.systemPods(ctx)).To(HaveKeyWithValue(name, pod), "pods of the system that ran before")
@@ -77,6 +83,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 
 		By("people have other kubeconfigs, and pods start anew")
 		t.connect(ctx)
+		Expect(trusts(t.access.CAData)).To(Succeed(), "the kubeconfig of now trusts both CAs")
 		journals = t.startJournals(ctx, "of-now", worker)
 		nodes, err = readiness.Watch(ctx, t.api, clock.RealClock{})
 		Expect(err).NotTo(HaveOccurred())
@@ -87,11 +94,23 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
 		t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 		figure("ca_rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the cluster CA")
-		tried, accepted := t.expectTakes(ctx, false, worker, toKubelets, credentials...)
-		figure("ca_old_credentials_tried", strconv.Itoa(tried), "certificates at API servers, controller managers, schedulers and kubelets")
-		figure("ca_old_credentials_accepted_after", strconv.Itoa(accepted), "of these")
+		over, last := time.Now(), tries()
+		taken := takenAfter(ctx, over, last)
 		t.connect(ctx)
-		Expect(former.isIn(t.access.CAData)).To(BeFalse(), "the kubeconfig trusts the former CA")
+		var unknown x509.UnknownAuthorityError
+		if err := trusts(t.access.CAData); err == nil {
+			taken++
+		} else {
+			Expect(errors.As(err, &unknown)).To(BeTrue(), "%v", err)
+		}
+		figure("ca_old_credentials_tried", len(last)+1, "certificates at API servers, controller managers, schedulers and a kubelet, and one of a server at who has a kubeconfig")
+		figure("ca_old_credentials_accepted_after", taken, "of these")
+		Expect(taken).To(BeZero(), "certificates by the former CA that are taken")
+		Eventually(ctx, func(g Gomega) {
+			published, err := t.api.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(trusts([]byte(published.Data["ca.crt"]))).To(MatchError(ContainSubstring("unknown authority")))
+		}).Should(Succeed(), "pods that start now trust a server by the former CA")
 		t.expectLogs(ctx)
 		Eventually(ctx, func() error {
 			set := &appsv1.DaemonSet{}
@@ -108,90 +127,18 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		t.expectHealthy(ctx)
 		t.expectNothingLost(ctx, "ca_complete", journals)
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler)
+		expectOneAtATime("ca_rotation", pods)
 	}, SpecTimeout(2*creation+2*join+3*rotating))
 })
 
-// formerCA is a CA that a rotation replaces.
-type formerCA struct {
-	certificate *x509.Certificate
-	key         crypto.Signer
-}
-
-func caOf(certPEM, keyPEM []byte) formerCA {
-	GinkgoHelper()
-	found, err := certs.DecodeCertPEM(certPEM)
-	Expect(err).NotTo(HaveOccurred())
-	key, err := certs.DecodePrivateKeyPEM(keyPEM)
-	Expect(err).NotTo(HaveOccurred())
-	return formerCA{found, key}
-}
-
-// sign makes a certificate for an administrator, as anybody can who has the CA's key.
-func (c formerCA) sign() tls.Certificate {
-	GinkgoHelper()
-	key, err := certs.NewSigner(pki.KeyAlgorithm)
-	Expect(err).NotTo(HaveOccurred())
-	config := certs.Config{CommonName: "attacker", Organization: []string{"system:masters"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	made, err := config.NewSignedCert(key, c.certificate, c.key)
-	Expect(err).NotTo(HaveOccurred())
-	return tls.Certificate{Certificate: [][]byte{made.Raw}, PrivateKey: key}
-}
-
-// signed reports whether the CA signed a certificate that kubelet has.
-func (c formerCA) signed(ctx context.Context, worker *host.Host, file string) bool {
+// signed reports whether a CA signed a certificate that kubelet has.
+func signed(ctx context.Context, ca forgery.CA, worker *host.Host, file string) bool {
 	GinkgoHelper()
 	raw, err := worker.Exec(ctx, nil, "cat", "/var/lib/kubelet/pki/"+file)
 	Expect(err).NotTo(HaveOccurred())
 	found, err := certs.DecodeCertPEM(raw)
 	Expect(err).NotTo(HaveOccurred())
-	return found.CheckSignatureFrom(c.certificate) == nil
-}
-
-// isIn reports whether a bundle of CAs has it.
-func (c formerCA) isIn(bundle []byte) bool {
-	GinkgoHelper()
-	found, err := cert.ParseCertsPEM(bundle)
-	Expect(err).NotTo(HaveOccurred())
-	return slices.ContainsFunc(found, c.certificate.Equal)
-}
-
-// expectTakes sees to it that credentials are taken at each listener that verifies clients by the cluster CA, or at none of them. It returns
-// how often they were shown, and how often taken.
-func (t *tenant) expectTakes(ctx context.Context, takes bool, worker *host.Host, toKubelets probe.Credential, credentials ...probe.Credential) (shown, taken int) {
-	GinkgoHelper()
-	try := func(who string, ask func() probe.Answer) {
-		Eventually(ctx, func(g Gomega) {
-			answer := ask()
-			g.Expect(answer.Err == nil && answer.Status == http.StatusOK).To(Equal(takes), "%s: %s", who, answer)
-			g.Expect(answer.Refused()).To(Equal(!takes), "%s: %s", who, answer)
-		}).WithTimeout(time.Minute).Should(Succeed())
-		if shown++; ask().Status == http.StatusOK {
-			taken++
-		}
-	}
-	doors := t.doorsByComponent(ctx)
-	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler} {
-		pods, err := t.pods(ctx, component)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(pods).NotTo(BeEmpty(), component)
-		for i := range pods {
-			for port, door := range doors[component] {
-				for _, credential := range credentials {
-					try(credential.Name+" at "+pods[i].Name, func() probe.Answer {
-						return probe.TLS(ctx, address(pods[i].Status.HostIP, port), credential, door.path)
-					})
-				}
-			}
-		}
-	}
-	try(toKubelets.Name+" at the kubelet of "+worker.Name, func() (answer probe.Answer) {
-		Expect(worker.InNetwork(func() error {
-			answer = probe.TLS(ctx, "127.0.0.1:10250", toKubelets, "/healthz")
-			return nil
-		})).To(Succeed())
-		return answer
-	})
-	return shown, taken
+	return found.CheckSignatureFrom(ca.Certificate) == nil
 }
 
 // expectLogs reads the log of a pod, for which an API server verifies a kubelet's certificate.

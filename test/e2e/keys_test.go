@@ -4,14 +4,10 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +26,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -41,6 +36,7 @@ import (
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
 )
 
@@ -59,14 +55,13 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 
 	It("rotate together, of all kinds: what the former ones signed and encrypted is good until a person drops them, and then nowhere", func(ctx SpecContext) {
 		worker := t.worker(ctx)
-		former := []string{t.mightyToken(ctx), t.mightyToken(ctx), t.lastingToken(ctx)}
+		former := t.formerKeys(ctx)
+		expectTaken(ctx, former.tries(ctx, t, worker))
 		t.writeSecrets(ctx)
 		etcds := t.etcds(ctx)
 		Expect(encryptedBy(ctx, etcds)).To(HaveKey("key1"), "names of keys in etcd")
-		formerProxy, formerEtcd := t.proxy(ctx), t.etcdCredentials(ctx)
-		t.expectEtcd(ctx, true, formerEtcd)
 		Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
-		before, members := t.snapshot(ctx), t.members(ctx)
+		before, members, pods := t.snapshot(ctx), t.members(ctx), t.watchReadiness(ctx)
 		journals := t.startJournals(ctx, "keys", worker)
 		nodes, err := readiness.Watch(ctx, t.api, clock.RealClock{})
 		Expect(err).NotTo(HaveOccurred())
@@ -79,11 +74,10 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 				controlplanev1.EtcdEventsCAKind, time.Now().UTC().Format(time.RFC3339)))
 			says := t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
 			Expect(says).To(And(ContainSubstring("pod-tokens/"), MatchRegexp("secret/[0-9a-f]+/kube-system/"+lastingToken)), "tokens are named")
-			t.expectTokens(ctx, true, append(former, t.mightyToken(ctx))...)
+			expectTaken(ctx, former.tries(ctx, t, worker))
 			Expect(t.publishedCAs(ctx)).To(Equal(2), "front proxy CAs that are published")
-			proxy := t.proxy(ctx)
-			t.expectFrontProxies(ctx, true, formerProxy, proxy)
-			t.expectEtcd(ctx, true, formerEtcd)
+			proxy := certificate("the new front proxy", t.proxy(ctx))
+			expectTaken(ctx, at(t.servers(ctx), proxy, probe.Bearer("a token of the new key", t.mightyToken(ctx))))
 			etcds = t.etcds(ctx)
 
 			By("pods that start anew have tokens of the new key")
@@ -100,29 +94,39 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			Expect(err).NotTo(HaveOccurred())
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), list))
 			t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
-			tried := t.expectTokens(ctx, false, former...) + t.expectEtcd(ctx, false, formerEtcd)
-			figure("old_credentials_tried", strconv.Itoa(tried), "tokens at API servers, certificates at ports of etcd")
-			figure("old_credentials_accepted_after", strconv.Itoa(t.accepted(ctx, former...)+t.letIn(ctx, formerEtcd)), "of these")
-			t.expectTokens(ctx, true, t.mightyToken(ctx))
+			over, tries := time.Now(), former.tries(ctx, t, worker)
+			taken := takenAfter(ctx, over, tries)
+			figure("old_credentials_tried", len(tries), "tokens at API servers, controller managers, schedulers and a kubelet, certificates of front proxies at the same servers and of etcd at ports of members")
+			figure("old_credentials_accepted_after", taken, "of these")
+			Expect(taken).To(BeZero(), "credentials of former keys that are taken")
+			expectTaken(ctx, at(t.servers(ctx), proxy, probe.Bearer("a token of the new key", t.mightyToken(ctx))))
 			Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
-			t.expectFrontProxies(ctx, false, formerProxy)
-			t.expectFrontProxies(ctx, true, proxy)
 			etcds = t.etcds(ctx)
 			Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
 			t.expectSecrets(ctx)
 			figure("rotation_not_ready_seconds", fmt.Sprintf("%.1f", nodes.NotReady().Seconds()), "s in which a worker's Node was not ready")
 		})
 		Expect(nodes.NotReady()).To(BeZero(), "a Node was not ready for a while")
-		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key, the front proxy CA and both CAs of etcd")
+		figure("rotation_of_five_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key, the front proxy CA and both CAs of etcd")
 		t.expectHealthy(ctx)
 		came := &ended{}
 		t.end(ctx, "rotation", journals, came)
 		came.tell("rotation")
 		came.expectEtcdAloneFailed("rotation")
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.EtcdData, names.EtcdEvents)
+		expectOneAtATime("rotation", pods)
 	}, SpecTimeout(2*creation+2*join+2*rotating))
+})
 
-	It("sign a kubeconfig for a group that ends by itself: it does what RBAC lets the group do, and nothing once the binding is gone", func(ctx SpecContext) {
+var _ = Describe("A kubeconfig for a group", Label(full, ofKeys, "group_kubeconfig"), func() {
+	It("ends by itself: it does what RBAC lets the group do, and nothing once the binding is gone", func(ctx SpecContext) {
+		t := newTenant("groups", "v1.36.3", single())
+		DeferCleanup(func(ctx SpecContext) {
+			if !settings.keep {
+				t.remove(ctx)
+			}
+		}, NodeTimeout(2*creation))
+		t.create(ctx)
 		const group = "e2e-operators"
 		user := t.shortLived(ctx, group, 8*time.Hour)
 		t.expectSees(ctx, user, false)
@@ -136,7 +140,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 		t.expectSees(ctx, user, true)
 		Expect(bindings.Delete(ctx, group, metav1.DeleteOptions{})).To(Succeed())
 		t.expectSees(ctx, user, false)
-	}, SpecTimeout(creation))
+	}, SpecTimeout(3*creation))
 })
 
 // etcds are clients of both etcds, as API servers are now.
@@ -198,119 +202,6 @@ func (t *tenant) expectSees(ctx context.Context, user *rest.Config, looks bool) 
 		Expect(err).To(forbidden, "create a ConfigMap at %s", name)
 		_, err = api.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{Limit: 1})
 		Expect(err).To(forbidden, "list Secrets at %s", name)
-	}
-}
-
-// proxy is the certificate by which API servers act for users now.
-func (t *tenant) proxy(ctx context.Context) rest.TLSClientConfig {
-	GinkgoHelper()
-	certs := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
-	leaf := strings.TrimSuffix(t.fileOf(ctx, "proxy-client-cert-file"), ".crt")
-	return rest.TLSClientConfig{CertData: certs.Data[leaf+".crt"], KeyData: certs.Data[leaf+".key"]}
-}
-
-// etcdCredential is a certificate by a CA of etcd, and the listeners of members that take it while that CA is good.
-type etcdCredential struct {
-	what, component string
-	pair            tls.Certificate
-	ports           []string
-}
-
-// etcdCredentials are those of a tenant whose CAs of etcd never rotated: those by which members dial each other, and the one of API
-// servers, which both etcds take.
-func (t *tenant) etcdCredentials(ctx context.Context) []etcdCredential {
-	GinkgoHelper()
-	ofServers := keyPair(t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer)), "etcd-client")
-	all := []etcdCredential{
-		{"the etcd client of API servers", names.EtcdData, ofServers, []string{"client", "peer"}},
-		{"the etcd client of API servers", names.EtcdEvents, ofServers, []string{"client"}},
-	}
-	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
-		all = append(all, etcdCredential{"the peers of " + component, component, keyPair(t.secret(ctx, names.Certs(t.Name, component)), "peer-client"), []string{"client", "peer"}})
-	}
-	return all
-}
-
-// expectEtcd sees to it that each member lets in certificates, or that none does, and returns how often they were shown.
-func (t *tenant) expectEtcd(ctx context.Context, good bool, credentials []etcdCredential) (shown int) {
-	GinkgoHelper()
-	wanted := Succeed()
-	if !good {
-		wanted = MatchError(ContainSubstring("tls: "))
-	}
-	for listener, ask := range t.listenersOfEtcd(ctx, credentials) {
-		Eventually(ctx, ask).WithTimeout(time.Minute).Should(wanted, listener)
-		shown++
-	}
-	return shown
-}
-
-// letIn counts how often members let in certificates.
-func (t *tenant) letIn(ctx context.Context, credentials []etcdCredential) (count int) {
-	GinkgoHelper()
-	for _, ask := range t.listenersOfEtcd(ctx, credentials) {
-		if ask() == nil {
-			count++
-		}
-	}
-	return count
-}
-
-// listenersOfEtcd ask listeners of members who they are, by certificates that these take while their CA is good.
-func (t *tenant) listenersOfEtcd(ctx context.Context, credentials []etcdCredential) map[string]func() error {
-	GinkgoHelper()
-	asks := map[string]func() error{}
-	for _, credential := range credentials {
-		services := &corev1.ServiceList{}
-		listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, credential.component)))
-		Expect(services.Items).NotTo(BeEmpty(), "Services of %s", credential.component)
-		config := t.etcdTLS(ctx)
-		config.Certificates = []tls.Certificate{credential.pair}
-		asking := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}, Timeout: answerTime}
-		for _, service := range services.Items {
-			for _, port := range service.Spec.Ports {
-				if !slices.Contains(credential.ports, port.Name) {
-					continue
-				}
-				asks[fmt.Sprintf("%s at the %s port of %s", credential.what, port.Name, service.Name)] = func() error {
-					answer, err := asking.Get("https://" + address(service.Spec.ClusterIP, port.Port) + "/version")
-					if err != nil {
-						return err
-					}
-					return answer.Body.Close()
-				}
-			}
-		}
-	}
-	return asks
-}
-
-// expectFrontProxies sees to it that each API server takes certificates for those of a front proxy, or that none does.
-func (t *tenant) expectFrontProxies(ctx context.Context, good bool, proxies ...rest.TLSClientConfig) {
-	GinkgoHelper()
-	pods, err := t.pods(ctx, names.KubeAPIServer)
-	Expect(err).NotTo(HaveOccurred())
-	wanted := Succeed()
-	if !good {
-		wanted = MatchError(apierrors.IsUnauthorized, "IsUnauthorized")
-	}
-	for i := range pods {
-		for _, proxy := range proxies {
-			config := rest.AnonymousClientConfig(t.apiAt(ctx, &pods[i]))
-			config.CertData, config.KeyData = proxy.CertData, proxy.KeyData
-			config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
-				return transport.NewAuthProxyRoundTripper("alice", "", nil, nil, inner)
-			})
-			api, err := kubernetes.NewForConfig(config)
-			Expect(err).NotTo(HaveOccurred())
-			Eventually(ctx, func() error {
-				review, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-				if err == nil && review.Status.UserInfo.Username != "alice" {
-					return fmt.Errorf("it signs in as %q", review.Status.UserInfo.Username)
-				}
-				return err
-			}).WithTimeout(time.Minute).Should(wanted, "pod %s", pods[i].Name)
-		}
 	}
 }
 
@@ -423,51 +314,4 @@ func (t *tenant) lastingToken(ctx context.Context) (token string) {
 		g.Expect(token).NotTo(BeEmpty())
 	}).WithTimeout(creation).Should(Succeed())
 	return token
-}
-
-// expectTokens sees to it that each API server takes tokens, or that none does, and returns how often they were shown. An API server that
-// took one may remember that for ten seconds.
-func (t *tenant) expectTokens(ctx context.Context, good bool, tokens ...string) (shown int) {
-	GinkgoHelper()
-	pods, err := t.pods(ctx, names.KubeAPIServer)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(pods).NotTo(BeEmpty())
-	wanted := Succeed()
-	if !good {
-		wanted = MatchError(apierrors.IsUnauthorized, "IsUnauthorized")
-	}
-	for i := range pods {
-		for _, token := range tokens {
-			Eventually(ctx, func() error { return listSecrets(ctx, t.apiAt(ctx, &pods[i]), token) }).WithTimeout(time.Minute).Should(wanted, "pod %s", pods[i].Name)
-			shown++
-		}
-	}
-	return shown
-}
-
-// accepted counts how often API servers take tokens.
-func (t *tenant) accepted(ctx context.Context, tokens ...string) (count int) {
-	GinkgoHelper()
-	pods, err := t.pods(ctx, names.KubeAPIServer)
-	Expect(err).NotTo(HaveOccurred())
-	for i := range pods {
-		for _, token := range tokens {
-			if listSecrets(ctx, t.apiAt(ctx, &pods[i]), token) == nil {
-				count++
-			}
-		}
-	}
-	return count
-}
-
-// listSecrets lists a Secret with a token alone.
-func listSecrets(ctx context.Context, access *rest.Config, token string) error {
-	config := rest.AnonymousClientConfig(access)
-	config.BearerToken = token
-	api, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	_, err = api.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{Limit: 1})
-	return err
 }

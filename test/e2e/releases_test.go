@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +16,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +24,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
@@ -43,6 +47,8 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 	t.workers = 1
 	var previous, today, changed *release
 	var worker *host.Host
+	// templates are those of pods before the changed rendering.
+	var templates map[string]string
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
@@ -115,6 +121,8 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 
 	It("takes that rendering when spec.rollout.after has passed", func(ctx SpecContext) {
 		before := t.snapshot(ctx)
+		templates = t.podTemplates(ctx)
+		journals := t.startJournals(ctx, "rendering-rollout", worker)
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"rollout":{"after":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
 		Eventually(ctx, func(g Gomega) {
 			pods, err := t.pods(ctx, "")
@@ -128,7 +136,14 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		t.expectHealthy(ctx)
 		t.expectAllWell(ctx, env.client)
 		t.expectWorkers(ctx, t.workers)
-	}, SpecTimeout(upgrade+3*creation+join))
+		came := &ended{}
+		t.end(ctx, "rendering_rollout", journals, came)
+		came.tell("rendering_rollout")
+		came.expectEtcdAloneFailed("rendering_rollout")
+		for name, template := range t.podTemplates(ctx) {
+			Expect(template).NotTo(Equal(templates[name]), "the pod template of %s", name)
+		}
+	}, SpecTimeout(upgrade+4*creation+join))
 
 	It("takes the former rendering of API servers again where spec names it, and stays at it when spec does not any more", func(ctx SpecContext) {
 		stored, err := revision.List(ctx, env.client, t.ObjectKey)
@@ -136,7 +151,14 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		renderings := stored[names.KubeAPIServer]
 		Expect(len(renderings)).To(BeNumerically(">", 1))
 		former := &renderings[len(renderings)-2]
-		before := t.snapshot(ctx)
+		before, wanted := t.snapshot(ctx), t.podTemplates(ctx)
+		for name, template := range templates {
+			if strings.HasSuffix(name, "/"+names.Object(t.Name, names.KubeAPIServer)) {
+				Expect(template).NotTo(Equal(wanted[name]), "the pod template of %s", name)
+				wanted[name] = template
+			}
+		}
+		journals := t.startJournals(ctx, "rendering-back", worker)
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"rollout":{"renderings":[{"component":%q,"revision":%d}]}}}`, names.KubeAPIServer, former.Revision))
 		Eventually(ctx, func(g Gomega) {
 			pods, err := t.pods(ctx, "")
@@ -152,6 +174,7 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		}).WithTimeout(upgrade).Should(Succeed(), "API servers of the former rendering, and all else as it was")
 		t.expectHealthy(ctx)
 		t.expectAllWell(ctx, env.client)
+		t.expectNothingLost(ctx, "rendering_taken_back", journals)
 		stored, err = revision.List(ctx, env.client, t.ObjectKey)
 		Expect(err).NotTo(HaveOccurred())
 		newest, err := revision.Read(&stored[names.KubeAPIServer][len(stored[names.KubeAPIServer])-1])
@@ -159,18 +182,19 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		taken, err := revision.Read(former)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(newest.Again).To(Equal(former.Revision))
-		equal := 0
-		if reflect.DeepEqual(newest.Objects, taken.Objects) {
+		live, equal := t.podTemplates(ctx), 0
+		if reflect.DeepEqual(newest.Objects, taken.Objects) && maps.Equal(live, wanted) {
 			equal = 1
 		}
 		figure("renderings_taken_back_equal", strconv.Itoa(equal), "of 1")
+		Expect(live).To(Equal(wanted), "pod templates, byte for byte: those of API servers as before the changed rendering, and all others as they were")
 		Expect(equal).To(Equal(1), "the objects of revision %d are those of revision %d", len(renderings), former.Revision)
 		t.undisturbed(ctx, "renderings_removed", worker, func() {
 			patch(ctx, t.controlPlane(ctx), `{"spec":{"rollout":{"renderings":null}}}`)
 			expectQuiet(ctx, openAudit(), writes(ctx, t))
 			t.expectAllWell(ctx, env.client)
 		})
-	}, SpecTimeout(upgrade+5*creation))
+	}, SpecTimeout(upgrade+6*creation))
 
 	It("runs on while the providers are uninstalled, and is taken over when they are installed again", func(ctx SpecContext) {
 		t.undisturbed(ctx, "uninstalled", worker, func() {
@@ -312,6 +336,33 @@ func (t *tenant) systemPods(ctx context.Context) map[string]running.Pod {
 		return err
 	}).Should(Succeed())
 	return running.Of(pods.Items)
+}
+
+// podTemplates are the pod templates of components as the host cluster has them, in JSON, by the kind and name of what makes their pods.
+func (t *tenant) podTemplates(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	all := map[string]string{}
+	of := []client.ListOption{client.InNamespace(t.Namespace), client.MatchingLabels(names.Labels(t.ObjectKey))}
+	add := func(kind, name string, template corev1.PodTemplateSpec) {
+		raw, err := json.Marshal(template)
+		Expect(err).NotTo(HaveOccurred())
+		all[kind+"/"+name] = string(raw)
+	}
+	sets, deployments, members := &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}
+	listAll(ctx, sets, of...)
+	listAll(ctx, deployments, of...)
+	listAll(ctx, members, of...)
+	for _, set := range sets.Items {
+		add("DaemonSet", set.Name, set.Spec.Template)
+	}
+	for _, deployment := range deployments.Items {
+		add("Deployment", deployment.Name, deployment.Spec.Template)
+	}
+	for _, set := range members.Items {
+		add("StatefulSet", set.Name, set.Spec.Template)
+	}
+	Expect(len(all)).To(BeNumerically(">=", len(componentNames)), "what makes pods")
+	return all
 }
 
 // kubeconfigOfClusterctl is a client with what clusterctl get kubeconfig prints.

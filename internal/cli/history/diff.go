@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,7 +38,15 @@ func (o *options) printDiff(ctx context.Context, cluster *access.Cluster, reader
 	if err != nil {
 		return err
 	}
-	if err := Print(cluster.Out, fmt.Sprintf("spec of revision %d after revision %d", after.Revision, before.Revision), former, changed); err != nil {
+	heading := fmt.Sprintf("spec of revision %d after revision %d", after.Revision, before.Revision)
+	content, err := specs.Read(after)
+	if err != nil {
+		return err
+	}
+	if len(content.By) > 0 {
+		heading += ", changed by " + strings.Join(content.By, ", ")
+	}
+	if err := Print(cluster.Out, heading, former, changed); err != nil {
 		return err
 	}
 	renderings, err := o.stored(ctx, cluster, reader, of)

@@ -55,11 +55,39 @@ func (a Answer) Refused() bool {
 	return false
 }
 
+// LetIn reports whether the listener knows who shows the credential, whatever it lets them do: it answered, and not with status 401.
+func (a Answer) LetIn() bool { return a.Err == nil && a.Status != http.StatusUnauthorized }
+
 func (a Answer) String() string {
 	if a.Err != nil {
 		return a.Err.Error()
 	}
 	return fmt.Sprintf("HTTP status %d", a.Status)
+}
+
+// pause is between two questions.
+const pause = 500 * time.Millisecond
+
+// Last asks a listener that may remember a credential until a time, and returns the answer that stays: a refusal, or that it lets in who shows
+// the credential after that time. Who does not say either is asked for a minute longer.
+func Last(ctx context.Context, until time.Time, ask func() Answer) Answer {
+	silent := time.Now().Add(time.Minute)
+	for {
+		answer := ask()
+		now := time.Now()
+		wait := until
+		if !answer.LetIn() {
+			wait = silent
+		}
+		if answer.Refused() && !answer.LetIn() || !now.Before(wait) {
+			return answer
+		}
+		select {
+		case <-ctx.Done():
+			return answer
+		case <-time.After(pause):
+		}
+	}
 }
 
 // TLS asks for a path over TLS.

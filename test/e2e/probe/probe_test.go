@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -112,4 +113,39 @@ func TestSilenceAndPlainServersAreNoRefusal(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	g.Expect(Plain(t.Context(), strings.TrimPrefix(plain.URL, "http://"), "/").Refused()).To(BeFalse())
+}
+
+func TestTheLastAnswerHidesNothing(t *testing.T) {
+	taken, refused, silent := Answer{Status: http.StatusOK}, Answer{Status: http.StatusUnauthorized}, Answer{Err: context.DeadlineExceeded}
+	forbidden := Answer{Status: http.StatusForbidden}
+	long, past := time.Now().Add(time.Hour), time.Now()
+	for name, test := range map[string]struct {
+		answers []Answer
+		until   time.Time
+		want    Answer
+	}{
+		"a refusal":                            {[]Answer{refused, taken}, long, refused},
+		"taken when it may not be":             {[]Answer{taken, refused}, past, taken},
+		"known when it may not be":             {[]Answer{forbidden, refused}, past, forbidden},
+		"remembered for a while":               {[]Answer{taken, refused}, long, refused},
+		"silent at first, and taken then":      {[]Answer{silent, taken, refused}, past, taken},
+		"silent at first, and refused then":    {[]Answer{silent, refused}, past, refused},
+		"refused as the connection was closed": {[]Answer{{Err: io.EOF}}, past, Answer{Err: io.EOF}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			last := Last(t.Context(), test.until, func() Answer {
+				asked++
+				return test.answers[asked-1]
+			})
+			if last != test.want {
+				t.Errorf("%s, want %s", last, test.want)
+			}
+		})
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if last := Last(ended, long, func() Answer { return silent }); last != silent {
+		t.Errorf("%s when there is no more time", last)
+	}
 }

@@ -1,0 +1,264 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/forgery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+)
+
+// How long listeners that ask API servers about a token remember the answer, as docs/keys.md says.
+const (
+	rememberedByComponents = 10 * time.Second
+	rememberedByKubelets   = 2 * time.Minute
+)
+
+// place is a listener that asks who somebody is.
+type place struct {
+	name string
+	// tokens is for how long it remembers that a token is good.
+	tokens time.Duration
+	ask    func(probe.Credential) probe.Answer
+}
+
+// try is a credential at a place.
+type try struct {
+	what       string
+	remembered time.Duration
+	ask        func() probe.Answer
+}
+
+// at are the tries of credentials at places.
+func at(places []place, credentials ...probe.Credential) (tries []try) {
+	for _, place := range places {
+		for _, credential := range credentials {
+			one := try{what: credential.Name + " at " + place.name, ask: func() probe.Answer { return place.ask(credential) }}
+			if credential.Certificate == nil {
+				one.remembered = place.tokens
+			}
+			tries = append(tries, one)
+		}
+	}
+	return tries
+}
+
+// servers are the API servers, controller managers and schedulers that there are now.
+func (t *tenant) servers(ctx context.Context) (places []place) {
+	GinkgoHelper()
+	block := t.ports(ctx)
+	for _, of := range []struct {
+		component, path string
+		port            int32
+		tokens          time.Duration
+	}{
+		{names.KubeAPIServer, "/api/v1/namespaces", block.APIServer, 0},
+		{names.KubeControllerManager, "/metrics", block.Number(kubecontrollermanager.HTTPS), rememberedByComponents},
+		{names.KubeScheduler, "/metrics", block.Number(kubescheduler.HTTPS), rememberedByComponents},
+	} {
+		pods, err := t.pods(ctx, of.component)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods).NotTo(BeEmpty(), of.component)
+		for i := range pods {
+			server := address(pods[i].Status.HostIP, of.port)
+			places = append(places, place{pods[i].Name, of.tokens, func(credential probe.Credential) probe.Answer {
+				return probe.TLS(ctx, server, credential, of.path)
+			}})
+		}
+	}
+	return places
+}
+
+// kubeletOf is the kubelet of a worker.
+func kubeletOf(ctx context.Context, worker *host.Host) place {
+	return place{"the kubelet of " + worker.Name, rememberedByKubelets, func(credential probe.Credential) (answer probe.Answer) {
+		if err := worker.InNetwork(func() error {
+			answer = probe.TLS(ctx, "127.0.0.1:10250", credential, "/healthz")
+			return nil
+		}); err != nil {
+			return probe.Answer{Err: err}
+		}
+		return answer
+	}}
+}
+
+// expectTaken sees to it that each try gets what it asks for.
+func expectTaken(ctx context.Context, tries []try) {
+	GinkgoHelper()
+	Expect(tries).NotTo(BeEmpty())
+	for _, one := range tries {
+		var answer probe.Answer
+		Eventually(ctx, func() bool {
+			answer = one.ask()
+			return answer.Err == nil && answer.Status == http.StatusOK
+		}).WithTimeout(time.Minute).Should(BeTrue(), func() string { return one.what + ": " + answer.String() })
+	}
+}
+
+// takenAfter counts the tries that are let in after a rotation that was over at a time. Each is asked until it is refused, and no longer than its
+// place may remember it. Everybody else has to refuse it.
+func takenAfter(ctx context.Context, over time.Time, tries []try) (taken int) {
+	GinkgoHelper()
+	Expect(tries).NotTo(BeEmpty())
+	for _, one := range tries {
+		answer := probe.Last(ctx, over.Add(one.remembered), one.ask)
+		if answer.LetIn() {
+			env.log.Print("after the rotation %s is taken: %s", one.what, answer)
+			taken++
+			continue
+		}
+		Expect(answer.Refused()).To(BeTrue(), "%s: %s", one.what, answer)
+	}
+	return taken
+}
+
+// formerCA is a CA of the tenant as it is now.
+func (t *tenant) formerCA(ctx context.Context, certificate, key string) forgery.CA {
+	GinkgoHelper()
+	material := t.secret(ctx, names.KeyMaterial(t.Name))
+	ca, err := forgery.ReadCA(material.Data[certificate], material.Data[key])
+	Expect(err).NotTo(HaveOccurred(), "%s", certificate)
+	return ca
+}
+
+// forged is a certificate like a genuine one, as anybody makes it who has the key of its CA.
+func forged(ca forgery.CA, genuine tls.Certificate) tls.Certificate {
+	GinkgoHelper()
+	made, err := ca.Like(genuine.Leaf)
+	Expect(err).NotTo(HaveOccurred())
+	return made
+}
+
+// formerKeys are credentials of all keys of a tenant but the cluster CA: those that it handed out, and those that anybody makes who has the keys.
+type formerKeys struct {
+	tokens, proxies []probe.Credential
+	etcd            []etcdCredential
+}
+
+// formerKeys makes them, for a tenant whose keys never rotated.
+func (t *tenant) formerKeys(ctx context.Context) *formerKeys {
+	GinkgoHelper()
+	token := t.mightyToken(ctx)
+	byAttacker, err := forgery.Token(token, t.secret(ctx, names.KeyMaterial(t.Name)).Data[pki.ServiceAccountKey])
+	Expect(err).NotTo(HaveOccurred())
+	all := &formerKeys{tokens: []probe.Credential{
+		probe.Bearer("a token", token), probe.Bearer("another token", t.mightyToken(ctx)),
+		probe.Bearer("a token that never ends", t.lastingToken(ctx)), probe.Bearer("a token by who has the service account key", byAttacker),
+	}}
+	proxy := t.proxy(ctx)
+	all.proxies = []probe.Credential{
+		certificate("the front proxy", proxy),
+		certificate("who has the key of the front-proxy CA", forged(t.formerCA(ctx, pki.FrontProxyCACert, pki.FrontProxyCAKey), proxy)),
+	}
+	ofData := t.formerCA(ctx, pki.EtcdCACert, pki.EtcdCAKey)
+	ofEvents := t.formerCA(ctx, pki.EtcdEventsCACert, pki.EtcdEventsCAKey)
+	for _, genuine := range t.etcdCredentials(ctx) {
+		ca := ofData
+		if genuine.byEventsCA {
+			ca = ofEvents
+		}
+		byAttacker := genuine
+		byAttacker.what, byAttacker.pair = "who has the key of the CA of "+genuine.what, forged(ca, genuine.pair)
+		all.etcd = append(all.etcd, genuine, byAttacker)
+	}
+	return all
+}
+
+// tries are those of all credentials at each listener that takes them while their keys are good.
+func (f *formerKeys) tries(ctx context.Context, t *tenant, worker *host.Host) []try {
+	GinkgoHelper()
+	servers := t.servers(ctx)
+	return slices.Concat(at(append(slices.Clone(servers), kubeletOf(ctx, worker)), f.tokens...), at(servers, f.proxies...), t.atEtcd(ctx, f.etcd))
+}
+
+// proxy is the certificate by which API servers act for users now.
+func (t *tenant) proxy(ctx context.Context) tls.Certificate {
+	GinkgoHelper()
+	return keyPair(t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer)), strings.TrimSuffix(t.fileOf(ctx, "proxy-client-cert-file"), ".crt"))
+}
+
+// etcdCredential is a certificate by a CA of etcd, and the listeners of members that take it while that CA is good.
+type etcdCredential struct {
+	what, component string
+	pair            tls.Certificate
+	ports           []string
+	// byEventsCA is true for one by the CA of the events etcd.
+	byEventsCA bool
+}
+
+// etcdCredentials are those of a tenant whose CAs of etcd never rotated: those by which members dial each other, and the one of API
+// servers, which both etcds take.
+func (t *tenant) etcdCredentials(ctx context.Context) []etcdCredential {
+	GinkgoHelper()
+	ofServers := keyPair(t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer)), "etcd-client")
+	all := []etcdCredential{
+		{"the etcd client of API servers", names.EtcdData, ofServers, []string{"client", "peer"}, false},
+		{"the etcd client of API servers", names.EtcdEvents, ofServers, []string{"client"}, false},
+	}
+	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
+		pair := keyPair(t.secret(ctx, names.Certs(t.Name, component)), "peer-client")
+		all = append(all, etcdCredential{"the peers of " + component, component, pair, []string{"client", "peer"}, component == names.EtcdEvents})
+	}
+	return all
+}
+
+// atEtcd are the tries of certificates at members.
+func (t *tenant) atEtcd(ctx context.Context, credentials []etcdCredential) (tries []try) {
+	GinkgoHelper()
+	for _, credential := range credentials {
+		services := &corev1.ServiceList{}
+		listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, credential.component)))
+		Expect(services.Items).NotTo(BeEmpty(), "Services of %s", credential.component)
+		for _, service := range services.Items {
+			for _, port := range service.Spec.Ports {
+				if !slices.Contains(credential.ports, port.Name) {
+					continue
+				}
+				listener, shown := address(service.Spec.ClusterIP, port.Port), probe.Credential{Certificate: &credential.pair}
+				tries = append(tries, try{
+					what: credential.what + " at the " + port.Name + " port of " + service.Name,
+					ask:  func() probe.Answer { return probe.TLS(ctx, listener, shown, "/version") },
+				})
+			}
+		}
+	}
+	return tries
+}
+
+// watchReadiness watches the pods of a tenant's control plane, all of which are ready.
+func (t *tenant) watchReadiness(ctx context.Context) *readiness.Pods {
+	GinkgoHelper()
+	pods, err := readiness.WatchPods(ctx, env.clientset, t.Namespace, labels.SelectorFromSet(names.Labels(t.ObjectKey)).String(), names.ComponentLabel)
+	Expect(err).NotTo(HaveOccurred())
+	return pods
+}
+
+// expectOneAtATime sees to it that no component lacked more than one ready pod at any moment.
+func expectOneAtATime(what string, pods *readiness.Pods) {
+	GinkgoHelper()
+	most, lacked := 0, pods.Lacked()
+	for component, lack := range lacked {
+		env.log.Print("%s: %s lacked %d pods at most: %s", what, component, lack.Count, lack.Others)
+		most = max(most, lack.Count)
+	}
+	figure(what+"_pods_missing_at_once", most, "pods of a component")
+	Expect(most).To(BeNumerically("<=", 1), "pods of a component that were not ready at once: %v", lacked)
+}
