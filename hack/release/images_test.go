@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,32 @@ func TestAnotherPatchHasOtherTagsOfKubernetesOwnImagesAlone(t *testing.T) {
 		if !slices.Equal(got, want) || slices.Equal(got, images) {
 			t.Errorf("the images of %s are %q, want %q", other, got, want)
 		}
+	}
+}
+
+// docs/install.md says which images of a release go by tag.
+func TestImagesOfClusterAPIAloneGoByTag(t *testing.T) {
+	all, err := providers("../..", "v0.2.0", func(image string) string { return "registry.example.com/" + image + "@sha256:" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var byTag []string
+	for _, p := range all {
+		for _, image := range append(slices.Collect(maps.Values(p.arguments)), p.image) {
+			if !strings.HasSuffix(image, "@sha256:") {
+				byTag = append(byTag, image)
+			}
+		}
+	}
+	core, err := findModule("../..", "sigs.k8s.io/cluster-api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"registry.k8s.io/cluster-api/cluster-api-controller:" + core.Version, "registry.k8s.io/cluster-api/kubeadm-bootstrap-controller:" + core.Version,
+	}
+	if !slices.Equal(byTag, want) {
+		t.Errorf("%q go by tag, want %q", byTag, want)
 	}
 }
 
