@@ -1,0 +1,83 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
+)
+
+// images.txt has one patch of each minor: by this rule people know the images of any other.
+func TestAnotherPatchHasOtherTagsOfKubernetesOwnImagesAlone(t *testing.T) {
+	for _, version := range listed() {
+		images, err := imagesOf(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := version + "1"
+		got, err := imagesOf(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, image := range images {
+			if name, ok := strings.CutSuffix(image, ":"+version); ok && strings.HasPrefix(name, "registry.k8s.io/kube-") {
+				image = name + ":" + other
+			}
+			want = append(want, image)
+		}
+		if !slices.Equal(got, want) || slices.Equal(got, images) {
+			t.Errorf("the images of %s are %q, want %q", other, got, want)
+		}
+	}
+}
+
+// docs/install.md says which images of a release go by tag.
+func TestImagesOfClusterAPIAloneGoByTag(t *testing.T) {
+	all, err := providers("../..", "v0.2.0", func(image string) string { return "registry.example.com/" + image + "@sha256:" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var byTag []string
+	for _, p := range all {
+		for _, image := range append(slices.Collect(maps.Values(p.arguments)), p.image) {
+			if !strings.HasSuffix(image, "@sha256:") {
+				byTag = append(byTag, image)
+			}
+		}
+	}
+	core, err := findModule("../..", "sigs.k8s.io/cluster-api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"registry.k8s.io/cluster-api/cluster-api-controller:" + core.Version, "registry.k8s.io/cluster-api/kubeadm-bootstrap-controller:" + core.Version,
+	}
+	if !slices.Equal(byTag, want) {
+		t.Errorf("%q go by tag, want %q", byTag, want)
+	}
+}
+
+// What the list lacks is said where people read of it.
+func TestWhatTheListOfImagesLacksIsDocumented(t *testing.T) {
+	page, err := markdown.Read("docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range page.Tables {
+		for _, row := range table.Rows {
+			if row["file"] != "`images.txt`" {
+				continue
+			}
+			for _, want := range []string{"each minor", "`kube-*`", "cert-manager's", "`clusterctl init list-images`"} {
+				if !strings.Contains(row["what it is"], want) {
+					t.Errorf("docs/install.md does not say %q of images.txt, but %s", want, row["what it is"])
+				}
+			}
+			return
+		}
+	}
+	t.Error("docs/install.md has no row of images.txt")
+}
