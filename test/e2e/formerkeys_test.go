@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -130,6 +132,22 @@ func takenAfter(ctx context.Context, over time.Time, tries []try) (taken int) {
 	return taken
 }
 
+// shown is the try of a server's certificate at a client that trusts a bundle of CAs.
+func shown(what string, bundle []byte, server tls.Certificate, name string) try {
+	return try{what: what, ask: func() probe.Answer {
+		err := forgery.Trusts(bundle, server, name)
+		var unknown x509.UnknownAuthorityError
+		switch {
+		case err == nil:
+			return probe.Answer{Status: http.StatusOK}
+		case errors.As(err, &unknown):
+			return probe.Answer{Status: http.StatusUnauthorized}
+		default:
+			return probe.Answer{Err: err}
+		}
+	}}
+}
+
 // formerCA is a CA of the tenant as it is now.
 func (t *tenant) formerCA(ctx context.Context, certificate, key string) forgery.CA {
 	GinkgoHelper()
@@ -151,6 +169,8 @@ func forged(ca forgery.CA, genuine tls.Certificate) tls.Certificate {
 type formerKeys struct {
 	tokens, proxies []probe.Credential
 	etcd            []etcdCredential
+	// members are certificates of servers, by the names of members, that who has the keys of the CAs of etcd made.
+	members map[string]tls.Certificate
 }
 
 // formerKeys makes them, for a tenant whose keys never rotated.
@@ -159,7 +179,7 @@ func (t *tenant) formerKeys(ctx context.Context) *formerKeys {
 	token := t.mightyToken(ctx)
 	byAttacker, err := forgery.Token(token, t.secret(ctx, names.KeyMaterial(t.Name)).Data[pki.ServiceAccountKey])
 	Expect(err).NotTo(HaveOccurred())
-	all := &formerKeys{tokens: []probe.Credential{
+	all := &formerKeys{members: map[string]tls.Certificate{}, tokens: []probe.Credential{
 		probe.Bearer("a token", token), probe.Bearer("another token", t.mightyToken(ctx)),
 		probe.Bearer("a token that never ends", t.lastingToken(ctx)), probe.Bearer("a token by who has the service account key", byAttacker),
 	}}
@@ -179,6 +199,10 @@ func (t *tenant) formerKeys(ctx context.Context) *formerKeys {
 		byAttacker.what, byAttacker.pair = "who has the key of the CA of "+genuine.what, forged(ca, genuine.pair)
 		all.etcd = append(all.etcd, genuine, byAttacker)
 	}
+	for component, ca := range map[string]forgery.CA{names.EtcdData: ofData, names.EtcdEvents: ofEvents} {
+		member := t.servicesOf(ctx, component)[0].Name
+		all.members[member] = forged(ca, keyPair(t.secret(ctx, names.Certs(t.Name, component)), member))
+	}
 	return all
 }
 
@@ -186,7 +210,12 @@ func (t *tenant) formerKeys(ctx context.Context) *formerKeys {
 func (f *formerKeys) tries(ctx context.Context, t *tenant, worker *host.Host) []try {
 	GinkgoHelper()
 	servers := t.servers(ctx)
-	return slices.Concat(at(append(slices.Clone(servers), kubeletOf(ctx, worker)), f.tokens...), at(servers, f.proxies...), t.atEtcd(ctx, f.etcd))
+	tries := slices.Concat(at(append(slices.Clone(servers), kubeletOf(ctx, worker)), f.tokens...), at(servers, f.proxies...), t.atEtcd(ctx, f.etcd))
+	trusted := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer)).Data[t.fileOf(ctx, "etcd-cafile")]
+	for member, pair := range f.members {
+		tries = append(tries, shown("who has the key of the CA of "+member+" and answers in its place, at API servers", trusted, pair, member))
+	}
+	return tries
 }
 
 // proxy is the certificate by which API servers act for users now.
@@ -220,22 +249,28 @@ func (t *tenant) etcdCredentials(ctx context.Context) []etcdCredential {
 	return all
 }
 
+// servicesOf are the Services of an etcd, one of each member with its name.
+func (t *tenant) servicesOf(ctx context.Context, component string) []corev1.Service {
+	GinkgoHelper()
+	services := &corev1.ServiceList{}
+	listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, component)))
+	Expect(services.Items).NotTo(BeEmpty(), "Services of %s", component)
+	return services.Items
+}
+
 // atEtcd are the tries of certificates at members.
 func (t *tenant) atEtcd(ctx context.Context, credentials []etcdCredential) (tries []try) {
 	GinkgoHelper()
 	for _, credential := range credentials {
-		services := &corev1.ServiceList{}
-		listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, credential.component)))
-		Expect(services.Items).NotTo(BeEmpty(), "Services of %s", credential.component)
-		for _, service := range services.Items {
+		for _, service := range t.servicesOf(ctx, credential.component) {
 			for _, port := range service.Spec.Ports {
 				if !slices.Contains(credential.ports, port.Name) {
 					continue
 				}
-				listener, shown := address(service.Spec.ClusterIP, port.Port), probe.Credential{Certificate: &credential.pair}
+				listener, one := address(service.Spec.ClusterIP, port.Port), probe.Credential{Certificate: &credential.pair}
 				tries = append(tries, try{
 					what: credential.what + " at the " + port.Name + " port of " + service.Name,
-					ask:  func() probe.Answer { return probe.TLS(ctx, listener, shown, "/version") },
+					ask:  func() probe.Answer { return probe.TLS(ctx, listener, one, "/version") },
 				})
 			}
 		}

@@ -96,7 +96,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 			over, tries := time.Now(), former.tries(ctx, t, worker)
 			taken := takenAfter(ctx, over, tries)
-			figure("old_credentials_tried", len(tries), "tokens at API servers, controller managers, schedulers and a kubelet, certificates of front proxies at the same servers and of etcd at ports of members")
+			figure("old_credentials_tried", len(tries), "tokens at API servers, controller managers, schedulers and a kubelet, certificates of front proxies at the same servers and of etcd at ports of members, and of members at API servers")
 			figure("old_credentials_accepted_after", taken, "of these")
 			Expect(taken).To(BeZero(), "credentials of former keys that are taken")
 			expectTaken(ctx, at(t.servers(ctx), proxy, probe.Bearer("a token of the new key", t.mightyToken(ctx))))
