@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Directory is a store in a folder of a volume.
@@ -118,19 +116,19 @@ func (d *Directory) publish(temporary, name string) error {
 	if err != nil {
 		return err
 	}
-	defer folder.Close()   //nolint:errcheck // It was only synced.
-	at := int(folder.Fd()) //nolint:gosec // A file descriptor.
-	err = unix.Renameat2(at, temporary, at, name, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// NFS renames in no other way than over what is there, and a link never does.
-		if err = unix.Linkat(at, temporary, at, name, 0); err == nil {
-			err = unix.Unlinkat(at, temporary, 0)
-		}
-	}
-	if err != nil {
+	defer folder.Close() //nolint:errcheck // It was only synced.
+	if err := renameNew(d.root, folder, temporary, name); err != nil {
 		return err
 	}
 	return folder.Sync()
+}
+
+// linkNew renames a file by a link, which never replaces what is there.
+func linkNew(root *os.Root, from, to string) error {
+	if err := root.Link(from, to); err != nil {
+		return err
+	}
+	return root.Remove(from)
 }
 
 // clear removes what uploads left that were cut off.
