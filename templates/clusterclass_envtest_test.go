@@ -86,11 +86,22 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 	want := fields{}
 	for _, object := range objectsOf(t, "cluster-template.yaml", "plain") {
 		object.SetNamespace(needed["NAMESPACE"])
+		another := object.DeepCopy()
 		// As kubectl apply --server-side does: null is no value.
 		if err := blue.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.DryRunAll, client.FieldOwner("test")); err != nil {
 			t.Fatal(err)
 		}
 		want.add(t, object)
+		if object.GetKind() != "KOKConfigTemplate" {
+			continue
+		}
+		// Names of software that are empty go with every mode.
+		if err := unstructured.SetNestedField(another.Object, "Preinstalled", "spec", "template", "spec", "software", "mode"); err != nil {
+			t.Fatal(err)
+		}
+		if err := blue.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(another), client.DryRunAll, client.FieldOwner("test")); err != nil {
+			t.Error(err)
+		}
 	}
 	// What a patch adds to has to be there: the class says what is so without it, too. What a variable without a value is for is
 	// empty in the template, and not there by the class.
@@ -99,6 +110,8 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 		"IDCMachineTemplate spec.template.spec.hostSelector":             "{}",
 		"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels": "",
 		"KOKConfigTemplate spec.template.spec.registryMirrors":           "",
+		"KOKConfigTemplate spec.template.spec.software.byVersion":        "",
+		"KOKConfigTemplate spec.template.spec.software.ref.name":         "",
 		"KOKControlPlane spec.etcd.data.storage.storageClassName":        "",
 		"KOKControlPlane spec.etcd.events.storage.storageClassName":      "",
 	}
@@ -236,6 +249,7 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 		{"softwareByVersion", `"gpu"`, fields{"KOKConfigTemplate spec.template.spec.software.byVersion": `"gpu"`}},
 		{"softwareByVersion", `""`, fields{"KOKConfigTemplate spec.template.spec.software.byVersion": ""}},
 		{"softwareRef", `{"name":"site"}`, fields{"KOKConfigTemplate spec.template.spec.software.ref.name": `"site"`}},
+		{"softwareRef", `{"name":""}`, fields{"KOKConfigTemplate spec.template.spec.software.ref.name": ""}},
 		{"workerHostSelector", `{"pool": "large"}`, fields{
 			"IDCMachineTemplate spec.template.spec.hostSelector":                  "",
 			"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels.pool": `"large"`}},

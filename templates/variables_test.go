@@ -146,12 +146,12 @@ func TestOneThingHasOneNameAndOneDefault(t *testing.T) {
 func TestVariablesOfTheTopologyTemplateSetThoseOfTheClass(t *testing.T) {
 	values := maps.Clone(needed)
 	for name, value := range map[string]string{
-		"SOFTWARE_MODE": "Preinstalled", "ETCD_STORAGE_CLASS_NAME": "local", "HOST_NODE_SELECTOR": "example.com/site: north, example.com/pool: tenants",
+		"SOFTWARE_MODE": "KOKSoftware", "SOFTWARE_BY_VERSION": "gpu", "SOFTWARE_REF": "site", "ETCD_STORAGE_CLASS_NAME": "local", "HOST_NODE_SELECTOR": "example.com/site: north, example.com/pool: tenants",
 		"WORKER_HOST_SELECTOR": "pool: workers", "REGISTRY_MIRRORS": `[{registry: registry.k8s.io, endpoints: [{url: "https://mirror.example.com"}]}]`,
 	} {
 		values[name] = value
 	}
-	entry := regexp.MustCompile(`\{name: (\w+), value: \W*\$\{(\w+):=`).FindAllStringSubmatch(read(t, topology), -1)
+	entry := regexp.MustCompile(`\{name: (\w+), value: (?:\{name: )?\W*\$\{(\w+):=`).FindAllStringSubmatch(read(t, topology), -1)
 	objects := decodeAll(t, fillWith(t, topology, values))
 	set := map[string]string{}
 	for _, variable := range one[*clusterv1.Cluster](t, objects).Spec.Topology.Variables {
@@ -166,7 +166,7 @@ func TestVariablesOfTheTopologyTemplateSetThoseOfTheClass(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"softwareMode": `"Preinstalled"`, "etcdStorageClassName": `"local"`, "hostNodeSelector": `{"example.com/pool":"tenants","example.com/site":"north"}`,
+		"softwareMode": `"KOKSoftware"`, "softwareByVersion": `"gpu"`, "softwareRef": `{"name":"site"}`, "etcdStorageClassName": `"local"`, "hostNodeSelector": `{"example.com/pool":"tenants","example.com/site":"north"}`,
 		"workerHostSelector": `{"pool":"workers"}`, "registryMirrors": `[{"endpoints":[{"url":"https://mirror.example.com"}],"registry":"registry.k8s.io"}]`,
 	} {
 		if set[name] != want {

@@ -78,10 +78,16 @@ func TestWorkersOfTemplatesGetTheSoftwareOfTheirVersionUnlessToldOtherwise(t *te
 		}{
 			"by default":   {nil, bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed}},
 			"on the hosts": {map[string]string{"SOFTWARE_MODE": "Preinstalled"}, bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwarePreinstalled}},
+			"of another name": {map[string]string{"SOFTWARE_BY_VERSION": "gpu"}, bootstrapv1.SoftwareSpec{
+				Mode: bootstrapv1.SoftwareDescribed, ByVersion: "gpu",
+			}},
+			"of every version": {map[string]string{"SOFTWARE_REF": "site"}, bootstrapv1.SoftwareSpec{
+				Mode: bootstrapv1.SoftwareDescribed, Ref: bootstrapv1.SoftwareReference{Name: "site"},
+			}},
 		} {
 			t.Run(file+" "+name, func(t *testing.T) {
 				got := one[*bootstrapv1.KOKConfigTemplate](t, filledWith(t, file, table.values)).Spec.Template.Spec.Software
-				if got.Mode != table.want.Mode || got.ByVersion != table.want.ByVersion {
+				if got.Mode != table.want.Mode || got.ByVersion != table.want.ByVersion || got.Ref != table.want.Ref {
 					t.Errorf("it is %+v", got)
 				}
 			})

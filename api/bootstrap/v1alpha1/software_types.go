@@ -24,24 +24,24 @@ const DefaultSoftwareByVersion = "software"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Packages' || !has(self.repositories)",message="repositories must be unset unless mode is Packages"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'URLs' || self.mode == 'Packages' || !has(self.downloads)",message="downloads must be unset when mode is Preinstalled; set mode to URLs, or to Packages for both"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'URLs' || has(self.downloads)",message="downloads must be set when mode is URLs"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'KOKSoftware' || !has(self.ref) && !has(self.byVersion)",message="ref and byVersion must be unset unless mode is KOKSoftware"
-// +kubebuilder:validation:XValidation:rule="!has(self.ref) || !has(self.byVersion)",message="ref and byVersion both name a KOKSoftware: remove one of them"
+// +kubebuilder:validation:XValidation:rule=`self.mode == "KOKSoftware" || self.?ref.?name.orValue("") == "" && self.?byVersion.orValue("") == ""`,message="ref and byVersion must be unset unless mode is KOKSoftware"
+// +kubebuilder:validation:XValidation:rule=`self.?ref.?name.orValue("") == "" || self.?byVersion.orValue("") == ""`,message="ref and byVersion both name a KOKSoftware: remove one of them"
 type SoftwareSpec struct {
 	// mode is Preinstalled, Packages, URLs or KOKSoftware.
 	// +optional
 	// +kubebuilder:default=Preinstalled
 	Mode SoftwareMode `json:"mode,omitempty"`
 
-	// ref names the KOKSoftware, in the namespace of the KOKConfig, that describes the software.
+	// ref names the KOKSoftware, in the namespace of the KOKConfig, that describes the software. Without a name it is as unset.
 	// +optional
 	Ref SoftwareReference `json:"ref,omitempty,omitzero"`
 
 	// byVersion is the beginning of the name of a KOKSoftware. A dash and the Machine's version complete it: with
-	// "software", the default when ref is unset, a Machine of v1.36.3 gets what "software-v1.36.3" describes.
+	// "software", which an empty or unset one stands for when ref is unset, a Machine of v1.36.3 gets what "software-v1.36.3"
+	// describes.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=188
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$`
 	ByVersion string `json:"byVersion,omitempty"`
 
 	// packages are installed by the distribution's package manager.
@@ -72,9 +72,8 @@ type SoftwareSpec struct {
 
 // SoftwareReference names a KOKSoftware in the same namespace.
 type SoftwareReference struct {
-	// name of the KOKSoftware.
-	// +required
-	// +kubebuilder:validation:MinLength=1
+	// name of the KOKSoftware. Templates leave it empty when nobody names one.
+	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 }
