@@ -24,8 +24,8 @@ const DefaultSoftwareByVersion = "software"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Packages' || !has(self.repositories)",message="repositories must be unset unless mode is Packages"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'URLs' || self.mode == 'Packages' || !has(self.downloads)",message="downloads must be unset when mode is Preinstalled; set mode to URLs, or to Packages for both"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'URLs' || has(self.downloads)",message="downloads must be set when mode is URLs"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'KOKSoftware' || self.?ref.?name.orValue('') == '' && self.?byVersion.orValue('') == ''",message="ref and byVersion must be unset unless mode is KOKSoftware"
-// +kubebuilder:validation:XValidation:rule="self.?ref.?name.orValue('') == '' || self.?byVersion.orValue('') == ''",message="ref and byVersion both name a KOKSoftware: remove one of them"
+// +kubebuilder:validation:XValidation:rule=`self.mode == "KOKSoftware" || self.?ref.?name.orValue("") == "" && self.?byVersion.orValue("") == ""`,message="ref and byVersion must be unset unless mode is KOKSoftware"
+// +kubebuilder:validation:XValidation:rule=`self.?ref.?name.orValue("") == "" || self.?byVersion.orValue("") == ""`,message="ref and byVersion both name a KOKSoftware: remove one of them"
 type SoftwareSpec struct {
 	// mode is Preinstalled, Packages, URLs or KOKSoftware.
 	// +optional
