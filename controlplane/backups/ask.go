@@ -65,6 +65,8 @@ type Answer struct {
 	// Kept are the slots of the verified snapshots on the volume of each member that answered, by the name of the member, where members keep
 	// snapshots on volumes of their own.
 	Kept map[string][]time.Time
+	// KeysIDs name the keys that the members which answered store beside snapshots; an empty one is of an earlier release.
+	KeysIDs []string
 	// Unread says why a member could not list the store last, by the name of the member.
 	Unread map[string]backup.Problem
 	// NotAsked says why no member could be asked to delete the snapshot of a slot.
@@ -103,10 +105,14 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 		}
 	}
 	reports = slices.DeleteFunc(reports, func(r *backup.Report) bool { return r == nil })
+	ids := make([]string, len(reports))
+	for i, report := range reports {
+		ids[i] = report.KeysID
+	}
 	if len(reports) == 0 {
 		return Answer{}, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
 	}
-	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread, Kept: kept, NotAsked: map[time.Time]string{}}, nil
+	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread, Kept: kept, KeysIDs: ids, NotAsked: map[time.Time]string{}}, nil
 }
 
 // verifiedSlots are the slots of the verified snapshots of a report.
@@ -194,6 +200,7 @@ func bound(r *backup.Report) {
 		cut(&s.Message, maxMessage)
 	}
 	cut(&r.Member, maxName)
+	cut(&r.KeysID, 64)
 	for _, p := range []*backup.Problem{r.Problem, r.Unread} {
 		if p != nil {
 			cut(&p.Field, maxName)

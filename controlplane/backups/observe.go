@@ -24,17 +24,23 @@ import (
 // ProbeKind is the kind of the probe that asks members for their snapshots. Its value is an Answer.
 const ProbeKind = "backup"
 
-// Observe asks members for their snapshots, has them take the snapshots that people want, and keeps an object for each one. asked is false
-// until the first result of the probe.
-func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked bool, err error) {
+// Observe asks members for their snapshots, has them take those that are wanted, such as one after a rotation of keys, and keeps an object for
+// each one. asked is false until the first result of the probe.
+func (k *Keeper) Observe(ctx context.Context, of *Facts) (seen Seen, asked bool, err error) {
 	objects, err := k.records(ctx, client.ObjectKeyFromObject(of.ControlPlane))
 	if err != nil {
-		return Answer{}, true, err
+		return Seen{}, true, err
 	}
-	answer, asked = k.ask(of, objects)
-	return answer, asked, errors.Join(
-		k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "")),
-		k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, keepersOf(of.ControlPlane, of.Members, answer), k.Clock.Now())),
+	answer, asked := k.ask(of, objects)
+	now := k.Clock.Now()
+	last, err := rotatedOf(of)
+	follows := followingOf(of, last, objects, answer, now)
+	changes := reconciled(of.ControlPlane, objects, answer.Report, keepersOf(of.ControlPlane, of.Members, answer), now)
+	if follows.create != nil {
+		changes.Create = append(changes.Create, follows.create)
+	}
+	return Seen{Report: answer.Report, Err: answer.Err, Missing: follows.missing}, asked, errors.Join(
+		err, k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "")), k.keepRecords(ctx, of, changes),
 	)
 }
 

@@ -123,9 +123,9 @@ func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 			object.Status.Members = by.of(slot, object.Status.Members)
 		case len(by.of(slot, object.Status.Members)) > 0:
 			object.Status.Members = by.of(slot, object.Status.Members)
-		case object.Spec.Slot != "" && by.nobody:
+		case ofController(controlPlane, object) && by.nobody:
 			continue
-		case object.Spec.Slot != "":
+		case ofController(controlPlane, object):
 			records.Delete = append(records.Delete, object)
 			continue
 		default:
@@ -141,6 +141,12 @@ func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 		}
 	}
 	return records
+}
+
+// ofController reports whether the controller made an object, of a snapshot that the store had. One that asks for a snapshot after a rotation
+// has no slot.
+func ofController(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot) bool {
+	return object.Spec.Slot != "" || metav1.IsControlledBy(object, controlPlane) && conditions.Get(object, conditionsv1.SnapshotVerifiedCondition) != nil
 }
 
 // record is a new object of a snapshot.

@@ -21,6 +21,8 @@ type Seen struct {
 	// Report is what a member said last, and Err why none did; both are empty before the first time.
 	Report *backup.Report
 	Err    string
+	// Missing tells people that no verified snapshot is of after the last rotation of keys; empty where one is, or nobody knows.
+	Missing string
 }
 
 // Newest finds the newest verified snapshot of a report. It returns nil when the report has none.
@@ -57,6 +59,9 @@ const besideData = "snapshots are on the host nodes of the data (spec.etcd.backu
 // Verdict is the condition EtcdBackedUp. Its text changes with a snapshot, and not with its age.
 func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) metav1.Condition {
 	condition := verdict(spec, seen, now)
+	if seen.Missing != "" {
+		condition.Message += "\n" + seen.Missing
+	}
 	if spec.Store.PerMember != nil {
 		condition.Message += "\n" + besideData
 	}

@@ -76,7 +76,7 @@ func (s *scope) seedGone() bool {
 		slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Name == names.StepBackup && o.Done() })
 }
 
-// observeBackup asks members for their snapshots, has them take the snapshots that people want, and keeps an object for each one.
+// observeBackup asks members for their snapshots, has them take those that are wanted, and keeps an object for each one.
 func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 	agents := r.agents(s)
 	if agents == nil {
@@ -87,11 +87,12 @@ func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 		}
 		return r.backups().End(ctx, s.controlPlane, nobody)
 	}
-	answer, asked, err := r.backups().Observe(ctx, agents)
+	seen, asked, err := r.backups().Observe(ctx, agents)
 	if !asked {
 		s.probing = true
 	}
-	s.backup.Report, s.backup.Err = answer.Report, answer.Err
+	seen.Problem = s.backup.Problem
+	s.backup = seen
 	return err
 }
 

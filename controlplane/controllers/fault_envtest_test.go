@@ -94,6 +94,9 @@ func (tt *tenantTest) start(g *gate) {
 	former := tt.program
 	tt.program = newProgram(tt.t, g)
 	tt.program.etcd, tt.program.EtcdAgentImage, tt.program.NodeKeysImage = former.etcd, former.EtcdAgentImage, former.NodeKeysImage
+	if members, told := former.prober.(membersOfKeys); told {
+		tt.program.prober = members
+	}
 }
 
 // startAfterDeath lets another program take over from one that was killed, and tells whether there was one.

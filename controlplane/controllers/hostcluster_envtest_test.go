@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,6 +72,8 @@ type hostCluster struct {
 	// reachedAt is where a tenant's API is reached; empty for the address of its Service.
 	reachedAt string
 	fronts    map[string]*httptest.Server
+	// clock is that by which tenants' APIs judge certificates; empty for the real one.
+	clock atomic.Pointer[clocktesting.FakeClock]
 	// replaces lets the pods of DaemonSets and Deployments follow their templates. Otherwise they stay as they
 	// were made, and their workloads say that they are up to date.
 	replaces bool
@@ -576,10 +580,17 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	front := httptest.NewUnstartedServer(handler)
 	_ = front.Listener.Close()
 	front.Listener = listener
-	front.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted}
+	front.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted, Time: h.now}
 	if h.own != nil {
 		front.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.tlsNow() }
 	}
 	front.StartTLS()
 	return front, nil
+}
+
+func (h *hostCluster) now() time.Time {
+	if fake := h.clock.Load(); fake != nil {
+		return fake.Now()
+	}
+	return time.Now()
 }

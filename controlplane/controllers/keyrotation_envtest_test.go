@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/keyutil"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -297,6 +298,37 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "pod-tokens/"+tt.file(file), "secret/"+tt.file(file)+"/"+former)
 	tt.wasMade(names.KubeAPIServer, 6)
+}
+
+// Kubelets renew the last token of a pod a day after the former key signed it. Nobody has to give that up who waits.
+func TestTheFormerKeyIsDroppedWhenTokensOfPodsAreRenewed(t *testing.T) {
+	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
+	tt := beforeRotation(t)
+	now := clocktesting.NewFakeClock(time.Now())
+	tt.program.Clock = now
+	tt.host.clock.Store(now)
+	tt.prepareKeysAt(now.Now().Add(-time.Hour))
+	tt.settle()
+	since, err := time.Parse(time.RFC3339, tt.rotationNow().Since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tt.completeKeys()
+	waits := func(when string) {
+		t.Helper()
+		tt.settle()
+		tt.keysRotatingIs(metav1.ConditionTrue, conditionsv1.KeysPreparedReason, "pod-tokens/"+tt.file(), "until "+since.Add(24*time.Hour+10*time.Minute).UTC().Format(time.RFC3339))
+		if phase := tt.rotationNow().Phase; phase != rotation.Prepared {
+			t.Fatalf("%s it is %s", when, phase)
+		}
+	}
+	waits("at first")
+	now.SetTime(since.Add(24*time.Hour + 10*time.Minute - time.Second))
+	waits("before the end")
+	now.Step(time.Second)
+	tt.settle()
+	tt.keysRotatingIs(metav1.ConditionFalse, conditionsv1.KeysNotRotatingReason, "service account key (Over")
 }
 
 // tokenOf makes a Secret with a token of the key, as kube-controller-manager does, and returns its name.

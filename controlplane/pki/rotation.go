@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -56,6 +57,17 @@ const fileDigits = 10
 
 // Rotation is the last rotation of a kind of key; nil for one that was never rotated.
 func (m *KeyMaterial) Rotation(kind string) *Rotation { return m.rotations[kind] }
+
+// LastRotated tells when the last rotation of a key was over; zero if none was. dropping is true while another rotation drops its former key.
+func (m *KeyMaterial) LastRotated() (over time.Time, dropping bool) {
+	for _, r := range m.rotations {
+		dropping = dropping || r.Phase == rotation.Dropping
+		if ended, err := time.Parse(time.RFC3339, r.Ended); err == nil && ended.After(over) {
+			over = ended
+		}
+	}
+	return over, dropping
+}
 
 // FormerTokenKeys are the IDs that tokens have of the key which a rotation of the service account key replaces; none once that is
 // over.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -337,6 +338,37 @@ func (w *world) rotateOn(phase rotation.Phase) {
 		w.t.Fatal(err)
 	}
 	w.ensure()
+}
+
+// A snapshot follows the last end of a rotation, and one follows several.
+func TestTheLastEndOfARotationIsTold(t *testing.T) {
+	const later = "2026-03-04T06:00:00Z"
+	w := newWorld(t)
+	is := func(when, want string, wantDropping bool) {
+		t.Helper()
+		over, dropping := w.ensure().LastRotated()
+		if got := over.Format(time.RFC3339); over.IsZero() != (want == "") || want != "" && got != want || dropping != wantDropping {
+			t.Errorf("%s: it was over at %s, and it is %t that another is dropped", when, got, dropping)
+		}
+	}
+	ends := func(kind, at string) {
+		t.Helper()
+		if err := w.store.Rotate(t.Context(), cluster, w.ensure(), kind, rotation.Record{Asked: asked, Phase: rotation.Over, Ended: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is("no rotation", "", false)
+	w.rotate(asked, rotation.Prepared)
+	is("a prepared key", "", false)
+	w.rotateOn(rotation.Dropping)
+	is("a key that is dropped", "", true)
+	ends(ServiceAccount, later)
+	is("an end", later, false)
+	w.rotateKind(Encryption, asked, rotation.Dropping)
+	is("another one that is dropped", later, true)
+	ends(Encryption, asked)
+	is("an earlier end", later, false)
+	w.settled()
 }
 
 // Whoever restores from a snapshot has the bundle alone: tokens of both keys must be good then.

@@ -33,7 +33,7 @@
 // # What is recorded
 //
 // The [Record] is in both copies of the key material, beside the new key, so that it outlives the status, the manager and a move of
-// the Cluster. Package keyrotation writes it before it takes a step, and can take each step again.
+// the Cluster. It has the end of the rotation, too: with spec.etcd.backup a snapshot follows that (package backups). Package keyrotation writes it before it takes a step, and can take each step again.
 //
 // What needs the former key is not recorded: package keyrotation looks for it again before each decision that depends on it.
 //

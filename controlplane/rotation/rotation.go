@@ -87,8 +87,11 @@ func (s State) complete() Action {
 
 func (s State) write(next Phase) Action {
 	record := s.Record
-	if record.Phase = next; next == Prepared {
+	switch record.Phase = next; next {
+	case Prepared:
 		record.Since = s.Now
+	case Over:
+		record.Ended = s.Now
 	}
 	return Action{Kind: Write, Record: record}
 }

@@ -114,9 +114,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Each phase is passed, in its order, and the time from which the new key is in use is kept to the end.
+// Each phase is passed, in its order. The time from which the new key is in use is kept to the end, and that of an end is not kept for the next.
 func TestARotationPassesEveryPhaseInItsOrder(t *testing.T) {
-	s := State{Prepare: second, Complete: second, Record: Record{Asked: first, Phase: Over}, Now: now}
+	s := State{Prepare: second, Complete: second, Record: Record{Asked: first, Phase: Over, Ended: first}, Now: now}
 	var passed []Phase
 	for range 10 {
 		action := Decide(s)
@@ -125,11 +125,14 @@ func TestARotationPassesEveryPhaseInItsOrder(t *testing.T) {
 		}
 		s.Record = action.Record
 		passed = append(passed, s.Record.Phase)
+		if (s.Record.Ended != "") != (s.Record.Phase == Over) {
+			t.Errorf("in %s it has ended at %q", s.Record.Phase, s.Record.Ended)
+		}
 	}
 	if want := []Phase{Trusting, Using, Prepared, Dropping, Over}; !slices.Equal(passed, want) {
 		t.Errorf("it passed %v, want %v", passed, want)
 	}
-	if s.Record != (Record{Asked: second, Phase: Over, Since: now}) {
+	if s.Record != (Record{Asked: second, Phase: Over, Since: now, Ended: now}) {
 		t.Errorf("it ends with %+v", s.Record)
 	}
 }
@@ -158,7 +161,7 @@ func TestAKeyThatWasDroppedTooEarlyComesBack(t *testing.T) {
 	if want := []Phase{Using, Prepared, Dropping, Over}; !slices.Equal(passed, want) {
 		t.Errorf("it passed %v, want %v", passed, want)
 	}
-	if s.Record != (Record{Asked: first, Phase: Over, Since: now}) {
+	if s.Record != (Record{Asked: first, Phase: Over, Since: now, Ended: now}) {
 		t.Errorf("it ends with %+v", s.Record)
 	}
 }

@@ -29,6 +29,8 @@ type Record struct {
 	Phase Phase  `json:"phase"`
 	// Since is when all pods had come to use the new key, in the same form; empty before.
 	Since string `json:"since,omitempty"`
+	// Ended is when the phase came to be Over, in the same form; empty before.
+	Ended string `json:"ended,omitempty"`
 }
 
 // UnderWay reports whether a rotation has begun and is not over.

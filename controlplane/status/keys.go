@@ -2,13 +2,18 @@ package status
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
@@ -48,7 +53,7 @@ func keysRotating(in *Input) metav1.Condition {
 	reason, lines := "", []string(nil)
 	for _, r := range in.Rotations {
 		lines = append(lines, r.line())
-		if what := unseen[r.Kind]; r.Record.Phase == rotation.Prepared && what != "" {
+		if what := unseen(r, &in.ControlPlane.Spec); r.Record.Phase == rotation.Prepared && what != "" {
 			lines = append(lines, "what cannot be seen: "+what)
 		}
 	}
@@ -85,17 +90,74 @@ func (r Rotation) line() string {
 	return line
 }
 
-// unseen names what needs the former key, or the new one, and nobody can see, by the kind of key.
-var unseen = map[string]string{
-	// API servers let tokens of pods live for a year, for programs that read theirs only once.
-	pki.ServiceAccount: "tokens that were handed out, and programs in pods that read their token only when they start, whose tokens end within a year; restart such pods, and hand out tokens anew",
-	// kube-controller-manager signs for a year at the most.
-	string(pki.ClusterCA): "kubeconfigs and client certificates that were handed out, which end within a year, and programs outside of the tenant's pods that trust the former CA alone; hand out new ones now",
-	// What serves by k8s.io/apiserver watches the ConfigMap.
-	string(pki.FrontProxyCA): "extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start; restart them now, or they refuse API servers, and again when the rotation is over, or they trust the former CA",
-	string(pki.EtcdCA):       byPeople,
-	string(pki.EtcdEventsCA): byPeople,
+// unseen names what needs the former key of a prepared rotation, or the new one, and nobody can see; empty for nothing. It has the latest end of
+// what ends by itself, counted from when the former key came to sign nothing, as far as spec tells it.
+func unseen(r Rotation, spec *controlplanev1.KOKControlPlaneSpec) string {
+	endsBy := func(life time.Duration) string {
+		since, err := time.Parse(time.RFC3339, r.Record.Since)
+		if err != nil {
+			return "a time that nobody knows"
+		}
+		return rebuild.Stamp(since.Add(life))
+	}
+	switch r.Kind {
+	case pki.ServiceAccount:
+		return unseenTokens(spec.KubeAPIServer.ExtraArgs, endsBy)
+	case string(pki.ClusterCA):
+		life := max(certs.DefaultCertDuration, durationOf(spec.KubeControllerManager.ExtraArgs, signingDuration))
+		return "kubeconfigs and client certificates that were handed out, which end by " + endsBy(life) +
+			", and programs outside of the tenant's pods that trust the former CA alone; hand out new ones now"
+	case string(pki.FrontProxyCA):
+		// What serves by k8s.io/apiserver watches the ConfigMap.
+		return "extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start; restart them now, or they refuse API servers, and again when the rotation is over, or they trust the former CA"
+	case string(pki.EtcdCA), string(pki.EtcdEventsCA):
+		return "certificates that people took from Secrets of the tenant, for tools of their own that ask etcd; give these tools new ones now, with both CAs"
+	}
+	return ""
 }
 
-// byPeople is what nobody can see for a CA of etcd.
-const byPeople = "certificates that people took from Secrets of the tenant, for tools of their own that ask etcd; give these tools new ones now, with both CAs"
+// Arguments by which spec says how long what Kubernetes signs is good.
+const (
+	// signingDuration is of kube-controller-manager, and a year where it is not set.
+	signingDuration = "cluster-signing-duration"
+	// maxToken and extendToken are of kube-apiserver. Without maxToken a token lives for as long as is asked for. With extendToken, which is true where
+	// it is not set, tokens of pods live for a year whatever maxToken is, for programs that read theirs only once.
+	maxToken    = "service-account-max-token-expiration"
+	extendToken = "service-account-extend-token-expiration"
+)
+
+// extendedToken is how long API servers let a token of a pod live (ExpirationExtensionSeconds of Kubernetes).
+const extendedToken = 365 * 24 * time.Hour
+
+func unseenTokens(args []controlplanev1.Arg, endsBy func(time.Duration) string) string {
+	extended, most := time.Duration(0), durationOf(args, maxToken)
+	if extends, err := strconv.ParseBool(argument(args, extendToken)); err != nil || extends {
+		extended = extendedToken
+	}
+	ends := "have the end that was asked for, as --" + maxToken + " is not set"
+	switch {
+	case most > 0:
+		ends = "they end by " + endsBy(max(extended, most))
+	case extended > 0:
+		ends = "those of pods end by " + endsBy(extended) + ", and those of kubectl create token --duration " + ends
+	default:
+		ends = "they " + ends
+	}
+	return "tokens that were handed out, and those of programs in pods that read theirs only when they start: " + ends + "; restart such pods, and hand out tokens anew"
+}
+
+// argument is the value of an argument; empty where spec does not set it.
+func argument(args []controlplanev1.Arg, name string) string {
+	for _, arg := range args {
+		if arg.Name == name {
+			return ptr.Deref(arg.Value, "")
+		}
+	}
+	return ""
+}
+
+// durationOf is the value of an argument; zero where spec does not set it, or sets what is no duration.
+func durationOf(args []controlplanev1.Arg, name string) time.Duration {
+	d, _ := time.ParseDuration(argument(args, name)) //nolint:errcheck // The program would not start by it.
+	return d
+}

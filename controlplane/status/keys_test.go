@@ -2,9 +2,11 @@ package status
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -68,6 +70,48 @@ func TestKeysRotating(t *testing.T) {
 			in := settledInput()
 			test.in(in)
 			expect(t, keysRotating(in), test.want)
+		})
+	}
+}
+
+// Tokens and certificates that were handed out end by themselves. What spec says of their lives counts.
+func TestWhatCannotBeSeenEndsByATimeThatIsTold(t *testing.T) {
+	const since, year = "2026-03-04T05:06:07Z", "2027-03-04T05:06:07Z"
+	args := func(values ...string) []controlplanev1.Arg {
+		var all []controlplanev1.Arg
+		for i := 0; i < len(values); i += 2 {
+			all = append(all, controlplanev1.Arg{Name: values[i], Value: ptr.To(values[i+1])})
+		}
+		return all
+	}
+	const maxToken, extend, signing = "service-account-max-token-expiration", "service-account-extend-token-expiration", "cluster-signing-duration"
+	const asked = "have the end that was asked for, as --service-account-max-token-expiration is not set"
+	for name, test := range map[string]struct {
+		kind string
+		args []controlplanev1.Arg
+		want string
+	}{
+		"tokens": {pki.ServiceAccount, nil, "those of pods end by " + year + ", and those of kubectl create token --duration " + asked + "; restart"},
+		"tokens that end sooner where a program asks for it": {pki.ServiceAccount, args(maxToken, "48h"), ": they end by " + year},
+		"tokens that may live longer":                        {pki.ServiceAccount, args(maxToken, "17520h"), ": they end by 2028-03-03T05:06:07Z"},
+		"tokens of pods that are not extended":               {pki.ServiceAccount, args(extend, "false"), ": they " + asked},
+		"... and end":                                        {pki.ServiceAccount, args(extend, "false", maxToken, "48h"), ": they end by 2026-03-06T05:06:07Z"},
+		"an argument that means what is the default":         {pki.ServiceAccount, args(extend, "true"), "those of pods end by " + year},
+		"certificates":                                       {string(pki.ClusterCA), nil, "which end by " + year},
+		"certificates that live longer":                      {string(pki.ClusterCA), args(signing, "17520h"), "which end by 2028-03-03T05:06:07Z"},
+		// Kubeconfigs that the manager makes are good for a year.
+		"certificates that live shorter": {string(pki.ClusterCA), args(signing, "24h"), "which end by " + year},
+		"a CA of etcd":                   {string(pki.EtcdCA), nil, "certificates that people took"},
+		"the encryption key":             {pki.Encryption, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := settledInput()
+			in.ControlPlane.Spec.KubeAPIServer.ExtraArgs, in.ControlPlane.Spec.KubeControllerManager.ExtraArgs = test.args, test.args
+			in.Rotations = []Rotation{{Kind: test.kind, Record: rotation.Record{Asked: since, Phase: rotation.Prepared, Since: since}}}
+			_, got, _ := strings.Cut(keysRotating(in).Message, "what cannot be seen: ")
+			if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+				t.Errorf("it says %q, want %q", got, test.want)
+			}
 		})
 	}
 }

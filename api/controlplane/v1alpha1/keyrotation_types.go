@@ -33,7 +33,9 @@ type KeyRotationSpec struct {
 
 	// prepareAfter begins a rotation once this time has passed: a new key is made, trusted beside the former one, and then used. API
 	// servers restart twice for it, one after the other. What the former encryption key encrypted is written again by the new one. For the
-	// front-proxy CA the controller manager and the scheduler restart once, and for a CA of etcd its members restart before API servers do,
+	// cluster CA the controller manager and the scheduler restart as often as API servers do, and on each node kubelet's own process does: the
+	// DaemonSet kube-system/kok-node-keys, which is in the tenant until the rotation is over, brings nodes the CAs, and restarts no container. For
+	// the front-proxy CA the controller manager and the scheduler restart once, and for a CA of etcd its members restart before API servers do,
 	// one at a time. A later time asks for another rotation, which begins when the
 	// present one is complete. A time that has passed can only become later.
 	// +required
@@ -41,8 +43,9 @@ type KeyRotationSpec struct {
 
 	// completeAfter drops the former key once this time has passed, if it is not before the prepareAfter of the rotation: what was
 	// made with that key is refused from then on. Nothing is dropped while something needs it that can be seen: the condition
-	// KeysRotating names it. API servers restart for it, one after the other; for the front-proxy CA, the controller manager and the
-	// scheduler, too, and for a CA of etcd its members.
+	// KeysRotating names it. API servers restart for it, one after the other; for the cluster CA and the front-proxy CA, the controller manager
+	// and the scheduler, too, and for a CA of etcd its members. For the cluster CA kubelet's own process restarts on each node once more, and the
+	// DaemonSet goes in the end.
 	// +optional
 	CompleteAfter metav1.Time `json:"completeAfter,omitempty,omitzero"`
 

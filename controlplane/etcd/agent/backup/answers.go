@@ -38,6 +38,8 @@ type Report struct {
 	// Member is who answers. OnDuty is true for the one that takes snapshots now.
 	Member string `json:"member"`
 	OnDuty bool   `json:"onDuty"`
+	// KeysID is the Config's KeysID by which the agent works; empty from agents of earlier releases, and before the first round.
+	KeysID string `json:"keysID,omitempty"`
 	// Own is true where the store is a volume of the member's own: each member lists another one.
 	Own bool `json:"own,omitempty"`
 	// Listed is when Snapshots were read from the store; zero before the first time. The newest is first.

@@ -67,6 +67,8 @@ type agent struct {
 	// heard is when the manager asked last, or the agent started.
 	heard time.Time
 	duty  bool
+	// keysID names the key material of the files that were read last.
+	keysID string
 	// own is true where the store is this member's own.
 	own bool
 	// leaderless is true while no member tells of a leader.
@@ -151,7 +153,7 @@ func (a *agent) round(ctx context.Context) {
 	}
 	defer s.store.Close()
 	a.forgetRefusals(s.keyID)
-	a.setOwn(s.config.Store.PerMember)
+	a.setConfig(s.config)
 	a.listing.begin(s.id)
 	if s.config.Store.PerMember {
 		// When etcd has no quorum, people need to know whose volume has a snapshot. A report tells what fails.
@@ -267,10 +269,11 @@ func (a *agent) setDuty(duty bool) {
 	a.duty = duty
 }
 
-func (a *agent) setOwn(own bool) {
+// setConfig notes what reports tell of the files that were read.
+func (a *agent) setConfig(c backup.Config) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	a.own = own
+	a.own, a.keysID = c.Store.PerMember, c.KeysID
 }
 
 func (a *agent) setLeaderless(leaderless bool) {

@@ -95,7 +95,7 @@ func (a *agent) report() backup.Report {
 	entries, at := a.listing.last()
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	r := backup.Report{Member: a.Member, OnDuty: a.duty, Own: a.own, Working: a.working, Listed: at, Problem: a.problem(entries), Unread: a.problems[ofListing], Volume: a.volume}
+	r := backup.Report{Member: a.Member, OnDuty: a.duty, KeysID: a.keysID, Own: a.own, Working: a.working, Listed: at, Problem: a.problem(entries), Unread: a.problems[ofListing], Volume: a.volume}
 	for i, e := range entries {
 		if i == backup.MaxSnapshots {
 			r.More = len(entries) - i

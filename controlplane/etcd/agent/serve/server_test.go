@@ -360,7 +360,7 @@ func TestAReportTellsThatTheStoreCannotBeRead(t *testing.T) {
 func configure(t *testing.T, a *agent, kept backup.Store) {
 	t.Helper()
 	file, err := backup.Encode(backup.Config{
-		Every: time.Hour, Keep: backup.Keep{Last: 3}, Recipients: []string{"age1"}, Store: kept,
+		Every: time.Hour, Keep: backup.Keep{Last: 3}, Recipients: []string{"age1"}, Store: kept, KeysID: "abcdef01",
 	})
 	must(t, err)
 	for name, content := range map[string]string{
@@ -376,7 +376,7 @@ func TestAnOwnVolumeIsListedWithoutEtcd(t *testing.T) {
 	a := newAgent(t.Context(), Options{Member: "me", ConfigDir: t.TempDir(), StoreDir: t.TempDir(), Client: snapshot.TLSFiles{CA: "none"}, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
 	configure(t, a, backup.Store{PerMember: true})
 	a.round(t.Context())
-	if r := a.report(); !r.Own || !r.Listed.Equal(noon) || r.Problem == nil {
+	if r := a.report(); !r.Own || !r.Listed.Equal(noon) || r.Problem == nil || r.KeysID != "abcdef01" {
 		t.Errorf("it tells %+v", r)
 	}
 }
