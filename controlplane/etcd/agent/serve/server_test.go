@@ -364,7 +364,7 @@ func configure(t *testing.T, a *agent, kept backup.Store) {
 	})
 	must(t, err)
 	for name, content := range map[string]string{
-		backup.ConfigFile: string(file), backup.KeyFile: strings.Repeat("k", 32), backup.AccessKeyIDFile: "a", backup.SecretAccessKeyFile: "b",
+		backup.ConfigFile: string(file), backup.KeysFile: "sealed", backup.KeyFile: strings.Repeat("k", 32), backup.AccessKeyIDFile: "a", backup.SecretAccessKeyFile: "b",
 		backup.IdentityFile: "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX",
 	} {
 		must(t, os.WriteFile(filepath.Join(a.ConfigDir, name), []byte(content), 0o600))
