@@ -34,7 +34,7 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 	begins := state.Record.Restore != state.Request
 	if p.Founding() && !begins {
 		if !p.Founded(of.ControlPlane) {
-			state.ClusterID = ""
+			state.ClusterID, state.Refusal = "", p.refusal
 		}
 		return state, nil
 	}
@@ -72,7 +72,7 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 	if err != nil {
 		return state, err
 	}
-	state.Next = rebuild.Record{Seed: asks.Survivor, Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
+	state.Next = rebuild.Record{Seed: cmp.Or(asks.Survivor, p.seed), Tried: p.tried, Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
 	for _, listed := range former.Members {
 		m := rebuild.Member{Name: listed.Name, Host: claimed[listed.Name]}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {
@@ -127,13 +127,16 @@ func (r *Restorer) keepers(ctx context.Context, of *Facts, name string) (keepers
 // seedOf chooses the member that begins with a snapshot: the first one that can read it and whose host node is heard from, or else the first
 // one.
 func seedOf(in *components.Input, state rebuild.State, reads func(member string) bool) string {
-	wanted := etcdcomponent.Data.Wanted(in)
+	wanted, members := etcdcomponent.Data.Wanted(in), state.Next.Members
+	if state.Record.UnderWay() { // Status lists none while etcd is founded anew.
+		members = state.Record.Members
+	}
 	for _, name := range wanted {
-		i := slices.IndexFunc(state.Next.Members, func(m rebuild.Member) bool { return m.Name == name })
+		i := slices.IndexFunc(members, func(m rebuild.Member) bool { return m.Name == name })
 		if i < 0 {
 			continue
 		}
-		if _, heard := state.Heard[state.Next.Members[i].Host]; heard && reads(name) && !slices.Contains(state.GivenUp, name) {
+		if _, heard := state.Heard[members[i].Host]; heard && reads(name) && !slices.Contains(state.GivenUp, name) {
 			return name
 		}
 	}
