@@ -89,11 +89,13 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 		m.HostUID = hosts.uids[m.Host]
 		state.Next.Members = append(state.Next.Members, m)
 	}
-	if state.Next.Seed == "" {
-		keepers, own, err := r.keepers(ctx, of, asks.Snapshot)
-		if err != nil {
+	keepers, own := []string(nil), false
+	if asks.Snapshot != "" {
+		if keepers, own, state.Next.Slot, err = r.keepers(ctx, of, asks.Snapshot); err != nil {
 			return state, err
 		}
+	}
+	if state.Next.Seed == "" {
 		state.Next.Seed = seedOf(of.Input, state, func(member string) bool { return !own || slices.Contains(keepers, member) })
 	}
 	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(of.Input, state.Next.Seed), state.Request)
@@ -111,17 +113,15 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 	return state, err
 }
 
-// keepers are the members that have a snapshot on their volumes. own is false where members share a store.
-func (r *Restorer) keepers(ctx context.Context, of *Facts, name string) (keepers []string, own bool, err error) {
+// keepers are the members that have a snapshot on their volumes, and its slot. own is false where members share a store.
+func (r *Restorer) keepers(ctx context.Context, of *Facts, name string) (keepers []string, own bool, slot string, err error) {
 	spec := of.ControlPlane.Spec.Etcd
-	if spec.Backup == nil || spec.Backup.Store.PerMember == nil {
-		return nil, false, nil
-	}
+	own = spec.Backup != nil && spec.Backup.Store.PerMember != nil
 	snapshot, key := &controlplanev1.KOKEtcdSnapshot{}, client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: name}
 	if err := r.Management.Get(ctx, key, snapshot); client.IgnoreNotFound(err) != nil {
-		return nil, true, fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
+		return nil, own, "", fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
 	}
-	return snapshot.Status.Members, true, nil
+	return snapshot.Status.Members, own, cmp.Or(snapshot.Spec.Slot, snapshot.Status.Slot), nil
 }
 
 // seedOf chooses the member that begins with a snapshot: the first one that can read it and whose host node is heard from, or else the first

@@ -128,16 +128,16 @@ func TestARecordKeepsWhatMustNeverStartAgain(t *testing.T) {
 	}{
 		"the first one": {
 			asked(func(s *State) { s.ClusterID = "seen" }),
-			Record{first, Stopping, "m-0", "new", []string{"old", "seen"}, three(), 3, nil, false, nil},
+			Record{first, Stopping, "m-0", "new", []string{"old", "seen"}, three(), 3, nil, false, "", nil},
 		},
 		"another one after it": {
 			at(Over, later),
-			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three()[:1], 1, nil, false, nil},
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three()[:1], 1, nil, false, "", nil},
 		},
 		// Nobody may have seen the cluster that the first one founded, and its members of before may not have stopped.
 		"another one while it founds": {
 			at(Founding, later),
-			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false, nil},
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false, "", nil},
 		},
 	} {
 		if diff := cmp.Diff(test.want, Decide(test.state).Record); diff != "" {

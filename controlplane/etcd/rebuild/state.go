@@ -37,6 +37,9 @@ type Record struct {
 	// controller asked by itself.
 	Begins    *Ask `json:"begins,omitempty"`
 	Automatic bool `json:"automatic,omitempty"`
+	// Slot is that of the snapshot that it begins with, in the control plane's own store: the restore goes on without the object. It is empty
+	// for a survivor, and in a record of an earlier release.
+	Slot string `json:"slot,omitempty"`
 	// Tried are the beginnings before it that failed, of the same loss of data.
 	Tried []Try `json:"tried,omitempty"`
 }
