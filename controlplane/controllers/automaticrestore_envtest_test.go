@@ -16,6 +16,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -46,6 +48,103 @@ func TestEtcdIsFoundedAnewFromASnapshotByItself(t *testing.T) {
 		tt.settleThroughFaults()
 		tt.expectRestored(tt.expectFoundedByItself(rebuild.Ask{Snapshot: "snapshot"}))
 	})
+}
+
+// Whenever the manager is killed, etcd that cannot begin with the newest snapshot begins with the next older one, and tries none twice.
+func TestEtcdIsFoundedAnewFromAnOlderSnapshotByItself(t *testing.T) {
+	withFaults(t, func(t *testing.T) *tenantTest { return losing(t, 1, controlplanev1.EtcdRecoversAutomatically) }, func(tt *tenantTest) {
+		tt.addSnapshot("older", "20260303T050000Z")
+		tt.addSnapshot("oldest", "20260302T050000Z")
+		tt.refuse(map[string]string{"20260304T050000Z": "HashDiffers: it is not what the member had", "20260303T050000Z": "NotFound: it is not in the store"})
+		tt.wipe("blue-etcd-data-0")
+		tt.settleThroughFaults()
+		record := tt.record()
+		tried := []rebuild.Try{{Snapshot: "snapshot", Member: "blue-etcd-data-0"}, {Snapshot: "older", Member: "blue-etcd-data-0"}}
+		if !record.Automatic || record.Begins == nil || *record.Begins != (rebuild.Ask{Snapshot: "oldest"}) || record.Phase != rebuild.Over || !slices.Equal(record.Tried, tried) {
+			tt.t.Fatalf("the record is %+v of %+v: %+v", record, record.Begins, tt.controlPlane().Status.Conditions)
+		}
+		for name, made := range tt.host.made {
+			want := madeAfterRestore(name)
+			if name == "blue-etcd-data-0" {
+				want += len(tried)
+			}
+			if made != want {
+				tt.t.Errorf("pod %s was made %d times, want %d", name, made, want)
+			}
+		}
+		at, err := time.Parse(time.RFC3339, record.Restore)
+		if err != nil {
+			tt.t.Fatal(err)
+		}
+		tt.expectRestored(metav1.NewTime(at))
+	})
+}
+
+// A restore that has begun needs the snapshot in the store, and not its object.
+func TestARestoreGoesOnWithoutTheObjectOfItsSnapshot(t *testing.T) {
+	t.Parallel()
+	tt := losing(t, 1, controlplanev1.EtcdRecoversAutomatically)
+	tt.wipe("blue-etcd-data-0")
+	deleted := false
+	tt.host.broken = func(*corev1.Pod) bool { // It is asked between reconciles.
+		if !deleted && tt.record().UnderWay() {
+			deleted = true
+			snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "snapshot"}}
+			if err := environment.Client.Delete(t.Context(), snapshot); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	}
+	tt.settle()
+	if !deleted {
+		t.Error("the object was not deleted")
+	}
+	tt.expectRestored(tt.expectFoundedByItself(rebuild.Ask{Snapshot: "snapshot"}))
+}
+
+// Where etcd can begin with no snapshot, people are told which were tried, and why the last one failed. What a person names is taken then.
+func TestPeopleAreToldWhichSnapshotsWereTried(t *testing.T) {
+	t.Parallel()
+	tt := losing(t, 1, controlplanev1.EtcdRecoversAutomatically)
+	tt.addSnapshot("older", "20260303T050000Z")
+	refused := map[string]string{"20260304T050000Z": "HashDiffers: it is not what the member had", "20260303T050000Z": "Truncated: its end is missing"}
+	tt.refuse(refused)
+	tt.wipe("blue-etcd-data-0")
+	tt.settle()
+	message := conditions.GetMessage(tt.controlPlane(), conditionsv1.EtcdRecoveringCondition)
+	for _, says := range []string{"member blue-etcd-data-0 cannot begin with the KOKEtcdSnapshot older", "Truncated: its end is missing", "snapshot at blue-etcd-data-0", "spec.etcd.restore"} {
+		if !strings.Contains(message, says) {
+			t.Errorf("EtcdRecovering says %q, and not %q", message, says)
+		}
+	}
+	if record := tt.record(); record.Phase != rebuild.Founding || record.Begins.Snapshot != "older" {
+		t.Errorf("the record is %+v", record)
+	}
+	delete(refused, "20260304T050000Z")
+	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+		at, err := time.Parse(time.RFC3339, tt.record().Restore)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot", RequestedAt: metav1.NewTime(at.Add(time.Second))}
+	})
+	tt.settle()
+	tt.expectRestored(tt.controlPlane().Spec.Etcd.Restore.RequestedAt)
+}
+
+// refuse has prepare fail to restore the snapshots of some slots, with a reason for each.
+func (tt *tenantTest) refuse(slots map[string]string) {
+	tt.host.refuses = func(pod *corev1.Pod) string {
+		if !strings.Contains(pod.Name, names.EtcdData) {
+			return ""
+		}
+		seed, err := backup.DecodeSeed(tt.backupFiles()[backup.SeedFile])
+		if err != nil || pod.Name != seed.Member {
+			return ""
+		}
+		return slots[archive.SlotName(seed.Slot)]
+	}
 }
 
 // Nothing is given up that may come back, that spec does not allow, or soon after the last time.

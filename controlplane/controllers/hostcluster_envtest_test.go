@@ -59,6 +59,8 @@ type hostCluster struct {
 	broken func(*corev1.Pod) bool
 	// wiped are the UIDs of pods of etcd without data: prepare says so, and their etcd fails again and again.
 	wiped map[types.UID]bool
+	// refuses is why prepare cannot restore the snapshot that a pod of etcd begins with; nil for none, and empty for a pod that begins.
+	refuses func(*corev1.Pod) string
 	// leaderless are the UIDs of pods of etcd that have their data and no quorum, so that they are not ready.
 	leaderless map[types.UID]bool
 	// off are host nodes of which nothing is heard: the pods there stay as they are.
@@ -293,6 +295,19 @@ func (h *hostCluster) stopBeyond(ctx context.Context, set *appsv1.StatefulSet, s
 	}
 }
 
+// withoutSeed is what a pod of etcd says whose prepare could not restore a snapshot, again and again.
+func withoutSeed(why string) []corev1.ContainerStatus {
+	message, err := facts.Facts{State: facts.Empty, Seed: why}.Encode()
+	if err != nil {
+		panic(err)
+	}
+	failed := &corev1.ContainerStateTerminated{ExitCode: 1, Message: string(message), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}
+	return []corev1.ContainerStatus{{
+		Name: facts.Container, RestartCount: 3, LastTerminationState: corev1.ContainerState{Terminated: failed},
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+	}}
+}
+
 // withoutData is what a pod of etcd says whose volume was wiped.
 func withoutData() (prepare, etcd []corev1.ContainerStatus) {
 	message, err := facts.Facts{State: facts.Empty}.Encode()
@@ -377,8 +392,11 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		if pod.DeletionTimestamp != nil || h.off[pod.Spec.NodeName] {
 			continue
 		}
-		works := corev1.ConditionTrue
-		if h.broken != nil && h.broken(pod) || h.wiped[pod.UID] || h.leaderless[pod.UID] {
+		works, refusal := corev1.ConditionTrue, ""
+		if h.refuses != nil {
+			refusal = h.refuses(pod)
+		}
+		if refusal != "" || h.broken != nil && h.broken(pod) || h.wiped[pod.UID] || h.leaderless[pod.UID] {
 			works = corev1.ConditionFalse
 		} else {
 			ready++
@@ -393,6 +411,9 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		pod.Status.HostIPs = []corev1.HostIP{{IP: pod.Status.HostIP}}
 		if h.wiped[pod.UID] {
 			pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = withoutData()
+		}
+		if refusal != "" {
+			pod.Status.InitContainerStatuses = withoutSeed(refusal)
 		}
 		if err := h.api.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return 0, false, err

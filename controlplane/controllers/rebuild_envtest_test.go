@@ -221,18 +221,23 @@ func restorable(t *testing.T, members int) *tenantTest {
 	tt.writeCredentials(map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
 	tt.settle()
 	tt.eachPodWasMade(1)
-	snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "snapshot"}}
-	snapshot.Spec.ControlPlaneName, snapshot.Spec.Slot = tt.key.Name, "20260304T050000Z"
-	if err := environment.Client.Create(t.Context(), snapshot); err != nil {
-		t.Fatal(err)
-	}
-	keyID := tt.snapshotKeyID()
-	// A member's agent would report this.
-	tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
-		s.Status.Slot, s.Status.EncryptionKeyID, s.Status.EtcdVersion = s.Spec.Slot, keyID, "3.5.0"
-		conditions.Set(s, metav1.Condition{Type: conditionsv1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
-	})
+	tt.addSnapshot("snapshot", "20260304T050000Z")
 	return tt
+}
+
+// addSnapshot adds a verified snapshot, as a member's agent would report it.
+func (tt *tenantTest) addSnapshot(name, slot string) {
+	tt.t.Helper()
+	s := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: name}}
+	s.Spec.ControlPlaneName, s.Spec.Slot = tt.key.Name, slot
+	if err := environment.Client.Create(tt.t.Context(), s); err != nil {
+		tt.t.Fatal(err)
+	}
+	s.Status.Slot, s.Status.EncryptionKeyID, s.Status.EtcdVersion = slot, tt.snapshotKeyID(), "3.5.0"
+	conditions.Set(s, metav1.Condition{Type: conditionsv1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
+	if err := environment.Client.Status().Update(tt.t.Context(), s); err != nil {
+		tt.t.Fatal(err)
+	}
 }
 
 // snapshotKeyID is the ID of the key that snapshots are taken with.
@@ -289,7 +294,7 @@ func (tt *tenantTest) tellClusterID(e *toldEtcd) {
 			return health, err
 		}
 		now := tt.podUIDs()
-		if seed, err := backup.DecodeSeed(tt.backupFiles()[backup.SeedFile]); err == nil && id == formerID {
+		if seed, err := backup.DecodeSeed(tt.backupFiles()[backup.SeedFile]); err == nil && id == formerID && !tt.refusesSeed(seed.Member) {
 			id = rebuild.ClusterID(seed.PeerURL, seed.Restore)
 			maps.DeleteFunc(e.listed, func(name string, _ *etcd.Member) bool {
 				return name != seed.Member && strings.Contains(name, names.EtcdData)
@@ -306,6 +311,11 @@ func (tt *tenantTest) tellClusterID(e *toldEtcd) {
 		health.ClusterID = id
 		return health, nil
 	}
+}
+
+// refusesSeed reports whether the member that begins cannot.
+func (tt *tenantTest) refusesSeed(member string) bool {
+	return tt.host.refuses != nil && tt.host.refuses(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: member}}) != ""
 }
 
 // requestRestore asks for a restore in place, later than the last one.

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,27 +93,33 @@ func (r *Restorer) newestFit(ctx context.Context, of *Facts, members []rebuild.F
 	if of.ControlPlane.Spec.Etcd.Recovery != controlplanev1.EtcdRecoversAutomatically {
 		return "", nil
 	}
-	snapshots := &controlplanev1.KOKEtcdSnapshotList{}
-	if err := r.Management.List(ctx, snapshots, client.InNamespace(of.ControlPlane.Namespace)); err != nil {
-		return "", fmt.Errorf("list the KOKEtcdSnapshots of namespace %s: %w", of.ControlPlane.Namespace, err)
-	}
-	var newest *controlplanev1.KOKEtcdSnapshot
-	for i := range snapshots.Items {
-		s := &snapshots.Items[i]
-		if s.DeletionTimestamp.IsZero() && unfit(of, s) == "" && reads(of.ControlPlane, s, members) && (newest == nil || s.Status.Slot > newest.Status.Slot) {
-			newest = s
+	fit, err := r.fit(ctx, of, func(name string) bool {
+		return slices.ContainsFunc(members, func(m rebuild.Former) bool { return m.Reached && m.Name == name })
+	})
+	for _, c := range fit {
+		if c.Shared || len(c.Members) > 0 {
+			return c.Snapshot, err
 		}
 	}
-	if newest == nil {
-		return "", nil
-	}
-	return newest.Name, nil
+	return "", err
 }
 
-// reads reports whether a member that is reached can read a snapshot: where members keep snapshots on volumes of their own, some may lack it.
-func reads(controlPlane *controlplanev1.KOKControlPlane, snapshot *controlplanev1.KOKEtcdSnapshot, members []rebuild.Former) bool {
-	if controlPlane.Spec.Etcd.Backup == nil || controlPlane.Spec.Etcd.Backup.Store.PerMember == nil {
-		return true
+// fit are the snapshots of a control plane that can be restored in place, the newest first. Where members keep snapshots on volumes of their
+// own, some may lack one.
+func (r *Restorer) fit(ctx context.Context, of *Facts, reached func(member string) bool) ([]rebuild.Candidate, error) {
+	snapshots := &controlplanev1.KOKEtcdSnapshotList{}
+	if err := r.Management.List(ctx, snapshots, client.InNamespace(of.ControlPlane.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the KOKEtcdSnapshots of namespace %s: %w", of.ControlPlane.Namespace, err)
 	}
-	return slices.ContainsFunc(members, func(m rebuild.Former) bool { return m.Reached && slices.Contains(snapshot.Status.Members, m.Name) })
+	slices.SortStableFunc(snapshots.Items, func(a, b controlplanev1.KOKEtcdSnapshot) int { return -cmp.Compare(a.Status.Slot, b.Status.Slot) })
+	own := of.ControlPlane.Spec.Etcd.Backup
+	shared := own == nil || own.Store.PerMember == nil
+	var fit []rebuild.Candidate
+	for i := range snapshots.Items {
+		if s := &snapshots.Items[i]; s.DeletionTimestamp.IsZero() && unfit(of, s) == "" {
+			members := slices.DeleteFunc(slices.Clone(s.Status.Members), func(name string) bool { return !reached(name) })
+			fit = append(fit, rebuild.Candidate{Snapshot: s.Name, Shared: shared, Members: members})
+		}
+	}
+	return fit, nil
 }

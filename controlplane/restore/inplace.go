@@ -70,6 +70,13 @@ func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
 			return step
 		}
 	}
+	if p.read && p.Founding() && p.request == p.Record.Restore && !p.Founded(of.ControlPlane) {
+		var err error
+		if step.Progress, err = r.lookAtSeed(ctx, of, p); err != nil {
+			step.Result = flow.Failed(err)
+			return step
+		}
+	}
 	for step.Progress.Asked() {
 		state, err := r.stateOf(ctx, of, &step.Progress)
 		if err != nil {
@@ -88,7 +95,7 @@ func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
 func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebuild.Action) (again bool) {
 	switch action.Kind {
 	case rebuild.Refuse:
-		step.Refused = errors.New(step.Progress.field() + ": " + action.Reason)
+		step.Refused, step.Says = errors.New(step.Progress.field()+": "+action.Reason), step.Progress.refusal
 	case rebuild.Stop:
 		step.Says, step.Result = action.Reason, flow.Waiting(action.Reason)
 		r.EndOperator(client.ObjectKeyFromObject(of.ControlPlane))

@@ -79,7 +79,7 @@ func (r *Restorer) seedFiles(ctx context.Context, of *Facts, p *Progress) (files
 		seed.Restore = p.Record.Restore
 	}
 	if seed.Survivor = asks.Survivor != ""; !seed.Survivor {
-		origin, missing, err := r.origin(ctx, of.ControlPlane, asks)
+		origin, missing, err := r.recordedOrigin(ctx, of, p, asks)
 		if err != nil || missing != "" {
 			return nil, missing, err
 		}
@@ -107,6 +107,21 @@ func seedVersion(of *Facts) string {
 		return ""
 	}
 	return strings.SplitN(of.Input.EtcdImageTag, "-", 2)[0]
+}
+
+// recordedOrigin finds the snapshot that a control plane begins with. A restore in place that has begun knows where its snapshot is, even if
+// its object was deleted since.
+func (r *Restorer) recordedOrigin(ctx context.Context, of *Facts, p *Progress, asks controlplanev1.EtcdRestoreSpec) (origin backups.Origin, missing string, err error) {
+	if !p.Founding() || p.Record.Slot == "" {
+		return r.origin(ctx, of.ControlPlane, asks)
+	}
+	recorded := &controlplanev1.KOKEtcdSnapshot{Spec: controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: of.ControlPlane.Name, Slot: p.Record.Slot}}
+	cluster := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: of.ControlPlane.Labels[clusterv1.ClusterNameLabel]}
+	origin, ok := backups.OriginOf(recorded, of.ControlPlane, cluster)
+	if !ok {
+		return origin, fmt.Sprintf("spec.etcd.backup is not set, whose store has the snapshot %s that the data etcd is founded anew with: set it again", asks.Snapshot), nil
+	}
+	return origin, "", nil
 }
 
 // origin finds the snapshot that a control plane begins with.

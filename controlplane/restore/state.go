@@ -34,7 +34,7 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 	begins := state.Record.Restore != state.Request
 	if p.Founding() && !begins {
 		if !p.Founded(of.ControlPlane) {
-			state.ClusterID = ""
+			state.ClusterID, state.Refusal = "", p.refusal
 		}
 		return state, nil
 	}
@@ -72,7 +72,7 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 	if err != nil {
 		return state, err
 	}
-	state.Next = rebuild.Record{Seed: asks.Survivor, Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
+	state.Next = rebuild.Record{Seed: cmp.Or(asks.Survivor, p.seed), Tried: p.tried, Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
 	for _, listed := range former.Members {
 		m := rebuild.Member{Name: listed.Name, Host: claimed[listed.Name]}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {
@@ -89,11 +89,13 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 		m.HostUID = hosts.uids[m.Host]
 		state.Next.Members = append(state.Next.Members, m)
 	}
-	if state.Next.Seed == "" {
-		keepers, own, err := r.keepers(ctx, of, asks.Snapshot)
-		if err != nil {
+	keepers, own := []string(nil), false
+	if asks.Snapshot != "" {
+		if keepers, own, state.Next.Slot, err = r.keepers(ctx, of, asks.Snapshot); err != nil {
 			return state, err
 		}
+	}
+	if state.Next.Seed == "" {
 		state.Next.Seed = seedOf(of.Input, state, func(member string) bool { return !own || slices.Contains(keepers, member) })
 	}
 	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(of.Input, state.Next.Seed), state.Request)
@@ -111,29 +113,30 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 	return state, err
 }
 
-// keepers are the members that have a snapshot on their volumes. own is false where members share a store.
-func (r *Restorer) keepers(ctx context.Context, of *Facts, name string) (keepers []string, own bool, err error) {
+// keepers are the members that have a snapshot on their volumes, and its slot. own is false where members share a store.
+func (r *Restorer) keepers(ctx context.Context, of *Facts, name string) (keepers []string, own bool, slot string, err error) {
 	spec := of.ControlPlane.Spec.Etcd
-	if spec.Backup == nil || spec.Backup.Store.PerMember == nil {
-		return nil, false, nil
-	}
+	own = spec.Backup != nil && spec.Backup.Store.PerMember != nil
 	snapshot, key := &controlplanev1.KOKEtcdSnapshot{}, client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: name}
 	if err := r.Management.Get(ctx, key, snapshot); client.IgnoreNotFound(err) != nil {
-		return nil, true, fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
+		return nil, own, "", fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
 	}
-	return snapshot.Status.Members, true, nil
+	return snapshot.Status.Members, own, cmp.Or(snapshot.Spec.Slot, snapshot.Status.Slot), nil
 }
 
 // seedOf chooses the member that begins with a snapshot: the first one that can read it and whose host node is heard from, or else the first
 // one.
 func seedOf(in *components.Input, state rebuild.State, reads func(member string) bool) string {
-	wanted := etcdcomponent.Data.Wanted(in)
+	wanted, members := etcdcomponent.Data.Wanted(in), state.Next.Members
+	if state.Record.UnderWay() { // Status lists none while etcd is founded anew.
+		members = state.Record.Members
+	}
 	for _, name := range wanted {
-		i := slices.IndexFunc(state.Next.Members, func(m rebuild.Member) bool { return m.Name == name })
+		i := slices.IndexFunc(members, func(m rebuild.Member) bool { return m.Name == name })
 		if i < 0 {
 			continue
 		}
-		if _, heard := state.Heard[state.Next.Members[i].Host]; heard && reads(name) && !slices.Contains(state.GivenUp, name) {
+		if _, heard := state.Heard[members[i].Host]; heard && reads(name) && !slices.Contains(state.GivenUp, name) {
 			return name
 		}
 	}

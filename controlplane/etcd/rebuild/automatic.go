@@ -81,3 +81,59 @@ func (r Record) PausedUntil(now time.Time) time.Time {
 	}
 	return last.Add(automaticPause)
 }
+
+// Candidate is a snapshot that may be restored.
+type Candidate struct {
+	Snapshot string
+	// Shared is true where all members read the same store, so that what one of them cannot begin with none can. Otherwise Members are those
+	// that keep it on volumes of their own, and can begin now.
+	Shared  bool
+	Members []string
+}
+
+// Tries are the beginnings that failed, once the last one has.
+func (r Record) Tries() []Try {
+	if r.Begins == nil {
+		return r.Tried
+	}
+	return append(slices.Clone(r.Tried), Try{Snapshot: r.Begins.Snapshot, Member: r.Seed})
+}
+
+// Another says with what etcd goes on by itself when its first member cannot begin with the snapshot of the record: with the first candidate
+// that was not tried. member is the one that begins; empty for any. ask is empty if all were tried.
+func (r Record) Another(candidates []Candidate) (ask Ask, member string) {
+	tries := r.Tries()
+	for _, c := range candidates {
+		if c.Shared && !slices.ContainsFunc(tries, func(t Try) bool { return t.Snapshot == c.Snapshot }) {
+			return Ask{Snapshot: c.Snapshot}, ""
+		}
+		for _, name := range c.Members {
+			if !c.Shared && !slices.Contains(tries, Try{Snapshot: c.Snapshot, Member: name}) {
+				return Ask{Snapshot: c.Snapshot}, name
+			}
+		}
+	}
+	return Ask{}, ""
+}
+
+// CannotBegin tells people that the seed cannot begin with a snapshot, what else was tried, and the way out.
+func (r Record) CannotBegin(why string) string {
+	others := ""
+	if len(r.Tried) > 0 {
+		tried := make([]string, 0, len(r.Tried))
+		for _, t := range r.Tried {
+			tried = append(tried, t.Snapshot+" at "+t.Member)
+		}
+		others = " (before it failed with " + strings.Join(tried, ", ") + ")"
+	}
+	return fmt.Sprintf("member %s cannot begin with the KOKEtcdSnapshot %s%s: %s. Name another snapshot or a survivor in spec.etcd.restore, with the present time as requestedAt",
+		r.Seed, r.Begins.Snapshot, others, strings.TrimSuffix(why, "."))
+}
+
+// NextRequest is the request of a restore that follows the one of the record now. It is later, even within the same second.
+func (r Record) NextRequest(now time.Time) string {
+	if last, err := time.Parse(time.RFC3339, r.Restore); err == nil && now.Before(last.Add(time.Second)) {
+		now = last.Add(time.Second)
+	}
+	return Stamp(now)
+}

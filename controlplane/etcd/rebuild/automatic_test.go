@@ -79,3 +79,51 @@ func TestNoRestoreBeginsByItselfSoonAfterAnother(t *testing.T) {
 		t.Errorf("without a restore it pauses until %v", until)
 	}
 }
+
+func TestWhatIsTriedAfterASnapshotThatCannotBeRestored(t *testing.T) {
+	shared := func(names ...string) (all []Candidate) {
+		for _, name := range names {
+			all = append(all, Candidate{Snapshot: name, Shared: true})
+		}
+		return all
+	}
+	own := []Candidate{{Snapshot: "new", Members: []string{"a", "b"}}, {Snapshot: "old", Members: []string{"b"}}}
+	for name, test := range map[string]struct {
+		tried      []Try
+		snapshot   string
+		member     string
+		candidates []Candidate
+		want       Ask
+		at         string
+	}{
+		"the next older one":                       {nil, "new", "a", shared("new", "old", "oldest"), Ask{Snapshot: "old"}, ""},
+		"the one after that":                       {[]Try{{"new", "a"}}, "old", "a", shared("new", "old", "oldest"), Ask{Snapshot: "oldest"}, ""},
+		"no other member reads a shared store":     {nil, "new", "a", shared("new"), Ask{}, ""},
+		"what was tried was deleted":               {nil, "new", "a", shared("old"), Ask{Snapshot: "old"}, ""},
+		"all were tried":                           {[]Try{{"new", "a"}}, "old", "a", shared("new", "old"), Ask{}, ""},
+		"there is no other":                        {nil, "new", "a", nil, Ask{}, ""},
+		"another member keeps the same one":        {nil, "new", "a", own, Ask{Snapshot: "new"}, "b"},
+		"no other member keeps it":                 {[]Try{{"new", "a"}}, "new", "b", own, Ask{Snapshot: "old"}, "b"},
+		"all members were tried":                   {[]Try{{"new", "a"}, {"new", "b"}}, "old", "b", own, Ask{}, ""},
+		"no member that keeps it can begin by now": {nil, "new", "a", []Candidate{{Snapshot: "new"}, {Snapshot: "old"}}, Ask{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := Record{Seed: test.member, Begins: &Ask{Snapshot: test.snapshot}, Tried: test.tried}
+			if ask, at := record.Another(test.candidates); ask != test.want || at != test.at {
+				t.Errorf("got %+v at %q", ask, at)
+			}
+		})
+	}
+}
+
+func TestARestoreThatFollowsAnotherOneIsLater(t *testing.T) {
+	at, err := time.Parse(time.RFC3339, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for passed, want := range map[time.Duration]time.Duration{-time.Hour: time.Second, 0: time.Second, 900 * time.Millisecond: time.Second, time.Minute: time.Minute} {
+		if got := (Record{Restore: first}).NextRequest(at.Add(passed)); got != Stamp(at.Add(want)) {
+			t.Errorf("%v later it is %s", passed, got)
+		}
+	}
+}

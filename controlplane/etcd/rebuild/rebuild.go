@@ -113,6 +113,9 @@ func (s State) reachable() []Pod {
 // found waits until the seed answers.
 func (s State) found() Action {
 	if s.ClusterID != s.Record.ClusterID {
+		if s.Refusal != "" {
+			return Action{Kind: Wait, Reason: s.Refusal}
+		}
 		return Action{Kind: Wait, Reason: fmt.Sprintf("member %s has yet to answer as the first one of the new etcd", s.Record.Seed)}
 	}
 	next := s.Record

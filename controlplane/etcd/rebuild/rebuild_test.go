@@ -104,6 +104,8 @@ func TestDecide(t *testing.T) {
 		"a member whose host node nobody knows, and another": {at(Stopping, stopped, func(s *State) { s.Record.Members[0].Host = "" }, unheard("h1")), Wait, "", "members m-0, m-1 may run"},
 		"the seed has not answered":                          {at(Founding, stopped), Wait, "", "member m-0 has yet to answer"},
 		"the former cluster was the last that answered":      {at(Founding, stopped, func(s *State) { s.ClusterID = "old" }), Wait, "", "member m-0 has yet to answer"},
+		"the seed cannot begin":                              {at(Founding, stopped, func(s *State) { s.Refusal = "it is damaged" }), Wait, "", "it is damaged"},
+		"the seed could not begin, and has answered":         {at(Founding, stopped, func(s *State) { s.Refusal, s.ClusterID = "it is damaged", "new" }), Write, Over, ""},
 		"the seed has answered":                              {at(Founding, stopped, func(s *State) { s.ClusterID = "new" }), Write, Over, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,16 +128,16 @@ func TestARecordKeepsWhatMustNeverStartAgain(t *testing.T) {
 	}{
 		"the first one": {
 			asked(func(s *State) { s.ClusterID = "seen" }),
-			Record{first, Stopping, "m-0", "new", []string{"old", "seen"}, three(), 3, nil, false},
+			Record{first, Stopping, "m-0", "new", []string{"old", "seen"}, three(), 3, nil, false, "", nil},
 		},
 		"another one after it": {
 			at(Over, later),
-			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three()[:1], 1, nil, false},
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three()[:1], 1, nil, false, "", nil},
 		},
 		// Nobody may have seen the cluster that the first one founded, and its members of before may not have stopped.
 		"another one while it founds": {
 			at(Founding, later),
-			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false},
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false, "", nil},
 		},
 	} {
 		if diff := cmp.Diff(test.want, Decide(test.state).Record); diff != "" {

@@ -37,6 +37,17 @@ type Record struct {
 	// controller asked by itself.
 	Begins    *Ask `json:"begins,omitempty"`
 	Automatic bool `json:"automatic,omitempty"`
+	// Slot is that of the snapshot that it begins with, in the control plane's own store: the restore goes on without the object. It is empty
+	// for a survivor, and in a record of an earlier release.
+	Slot string `json:"slot,omitempty"`
+	// Tried are the beginnings before it that failed, of the same loss of data.
+	Tried []Try `json:"tried,omitempty"`
+}
+
+// Try is one beginning: with a snapshot, at a member.
+type Try struct {
+	Snapshot string `json:"snapshot"`
+	Member   string `json:"member"`
 }
 
 // Stamp writes a time as records have it; empty for the zero time.
@@ -71,6 +82,8 @@ type State struct {
 	Heard map[string]string
 	// GivenUp are members that never run again with their former data, as a person says.
 	GivenUp []string
+	// Refusal is why the seed cannot begin, and what a person does, for people; empty while nothing is wrong.
+	Refusal string
 	// ClusterID is that of the cluster whose member answered last.
 	ClusterID string
 }

@@ -66,6 +66,14 @@ const (
 	Unknown Reason = "Unknown"
 )
 
+// Reasons by which Facts.Seed begins, beside those of package archive.
+const (
+	// SeedNotVerified is the reason of a snapshot that nobody restored as a trial.
+	SeedNotVerified = "NotVerified"
+	// SeedNotFound is the reason of a snapshot that is not in the store.
+	SeedNotFound = "NotFound"
+)
+
 // Facts are the facts of one data directory. Those that could not be read are zero.
 type Facts struct {
 	State  State  `json:"state"`
@@ -99,7 +107,7 @@ type Facts struct {
 	FreeBytes int64 `json:"freeBytes"`
 	NeedBytes int64 `json:"needBytes"`
 	// Seed says why the directory lacks what the member should begin with: a snapshot or its own former data. The directory is Empty then. A
-	// reason of package archive, or NotVerified, comes first if there is one.
+	// reason of package archive, SeedNotVerified or SeedNotFound comes first if there is one.
 	Seed string `json:"seed,omitempty"`
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
@@ -75,14 +76,14 @@ func (s *seeding) restore(ctx context.Context, i instruction, dataDir string) (b
 	return err == nil, err
 }
 
-// notVerified is the reason of a snapshot that nobody restored as a trial.
-const notVerified = "NotVerified"
-
 // whyNot says why a snapshot is not restored, beginning with the reason where it is refused.
 func whyNot(err error) string {
 	reason := archive.ReasonOf(err)
-	if errors.Is(err, snapshot.ErrNotVerified) {
-		reason = cmp.Or(reason, notVerified)
+	switch {
+	case errors.Is(err, snapshot.ErrNotVerified):
+		reason = cmp.Or(reason, facts.SeedNotVerified)
+	case errors.Is(err, store.ErrNotFound):
+		reason = cmp.Or(reason, facts.SeedNotFound)
 	}
 	text := err.Error()
 	if reason == "" || strings.HasPrefix(text, string(reason)+": ") {

@@ -1,0 +1,230 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/etcdfaults"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+)
+
+// onlyFormer is an object that the former etcd has, and the new one never had.
+const onlyFormer = "only-former"
+
+// returned is how long one looks what those do that came back.
+const returned = 2 * time.Minute
+
+var _ = Describe("Members with data from before a restore in place", Label(full, etcdBackups), func() {
+	It("put their former data aside, one of them and then most of them", Label(slow, "former_back"), func(ctx SpecContext) {
+		b, former, taken, has := newWithFormer(ctx, "former-back")
+		b.restoreInPlace(ctx, "recovery_seconds_former_back", "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace)
+		b.expectAsIn(ctx, taken, has, "former_back_objects_different")
+		seen := b.lookForFormer(ctx, former)
+
+		By("one member has its former data again")
+		members := b.members(ctx, names.EtcdData)
+		s := &struck{
+			tenant: b.tenant, row: etcdfaults.Row{Fault: "a member has the data of a former cluster"}, said: map[string]string{}, disks: map[string]*disk.Disk{},
+		}
+		s.start(ctx)
+		s.strike("put the former data of "+members[0]+" back while it is stopped", func() {
+			s.whileStopped(ctx, members[0], func(directory string) { putBack(directory, former) })
+		}, members[0])
+		s.expectRecovered(ctx, members[0])
+		s.expectWhole(ctx)
+
+		By("most members have their former data again, at once")
+		s.pods = b.snapshot(ctx)
+		writer := b.write(ctx)
+		directories := map[string]string{}
+		for _, member := range members[1:] {
+			directories[member] = s.dataDirectory(ctx, member)
+		}
+		for member := range directories {
+			s.keepAway(ctx, member)
+		}
+		for member, directory := range directories {
+			putBack(directory, former)
+			uncordon(ctx, s.pods[member].Node)
+		}
+		command := b.toldCommand(ctx, "--survivor "+members[0])
+		acknowledged := writer.stop()
+		b.restoreInPlace(ctx, "recovery_seconds_most_former_back", strings.Fields(command)...)
+		missing := b.missing(ctx, acknowledged)
+		figure("former_back_lost_writes", len(missing), "writes")
+		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
+		Expect(seen()).To(BeEmpty(), "who had what the former etcd had")
+		b.expectOneCluster(ctx, former)
+	}, SpecTimeout(6*creation+2*restoring+2*recovering+2*backupEvery))
+
+	It("put it aside when their host node was off during the restore", Label(slow, "off_during_restore"), func(ctx SpecContext) {
+		b, former, taken, has := newWithFormer(ctx, "off-during-restore")
+		members := b.members(ctx, names.EtcdData)
+		off := members[len(members)-1]
+		node := b.snapshot(ctx)[off].Node
+		losePower(ctx, node)
+		expectSilent(ctx, node)
+		Expect(kok(ctx, "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace, "--given-up", off, "--yes", "--timeout", restoring.String())).To(Succeed())
+		seen := b.lookForFormer(ctx, former)
+
+		By("the host node comes back")
+		Expect(env.lab.PowerOn(ctx, node)).To(Succeed())
+		b.expectHealthy(ctx)
+		b.expectOneCluster(ctx, former)
+		Expect(seen()).To(BeEmpty(), "who had what the former etcd had")
+		b.expectAsIn(ctx, taken, has, "off_during_restore_objects_different")
+	}, SpecTimeout(6*creation+restoring+join+2*backupEvery))
+})
+
+var _ = Describe("A host node that is cut off", Label(full, etcdFaults), func() {
+	It("makes no second etcd while it is away, nor when it comes back after its Node was deleted", Label(slow, "cut_off_deleted"), func(ctx SpecContext) {
+		s := tenantWithSpare(ctx, "cut-off", "a host node is cut off, its Node is deleted, and it comes back")
+		hit, h := s.on(s.node), labHost(s.node)
+		former := s.near(ctx, hit[slices.IndexFunc(hit, func(name string) bool { return s.pods[name].Component == names.EtcdData })])
+		s.strike("cut "+s.node+" off with "+strings.Join(hit, " and ")+"; delete its Node when it had been silent for a while", func() {
+			DeferCleanup(h.Rejoin)
+			Expect(h.Separate(host.Separation{Hosts: s.othersThan(ctx, s.node)})).To(Succeed())
+			expectSilent(ctx, s.node)
+			s.expectLeftAlone(ctx)
+			s.mayRecover()
+			Expect(env.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}})).To(Succeed())
+		}, hit...)
+		s.expectRecovered(ctx, hit...)
+		expectUseless(ctx, former)
+
+		By("it comes back")
+		Expect(h.Rejoin()).To(Succeed())
+		_, err := h.Exec(ctx, nil, "systemctl", "restart", "kubelet.service") // It makes its Node again.
+		Expect(err).NotTo(HaveOccurred())
+		passTime(ctx, returned, func() string {
+			expectUseless(ctx, former)
+			return "nobody writes to the former member"
+		})
+		Expect(s.expectVoters(ctx)).To(Equal(s.clusters), "IDs of the clusters")
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty+2*creation+2*returned))
+})
+
+// newWithFormer is a tenant with objects and a verified snapshot, and with one more object that the snapshot lacks. It also returns the ID of its
+// data etcd, and the keys that the snapshot has.
+func newWithFormer(ctx context.Context, name string) (b *backedUp, former string, taken *controlplanev1.KOKEtcdSnapshot, has map[string][]byte) {
+	GinkgoHelper()
+	b = newBackedUp(ctx, name)
+	b.createToLose(ctx)
+	taken, has = b.takeAll(ctx)
+	_, err := b.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: onlyFormer}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	former = b.clusterID(ctx)
+	Expect(former).NotTo(BeEmpty())
+	return b, former, taken, has
+}
+
+// putBack has a data directory be as it was before it was put aside. The member must be stopped.
+func putBack(directory, cluster string) {
+	GinkgoHelper()
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(directory), "former", rebuild.Padded(cluster)+"-*", "member"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(found).To(HaveLen(1), "former data beside %s", directory)
+	member := filepath.Join(directory, "member")
+	Expect(os.RemoveAll(member)).To(Succeed())
+	Expect(os.Rename(found[0], member)).To(Succeed())
+}
+
+// lookForFormer looks again and again whether an API server has what only the former etcd has, or whether a member is of that cluster. The
+// function that it returns ends that, and says who did.
+func (b *backedUp) lookForFormer(ctx context.Context, cluster string) func() []string {
+	GinkgoHelper()
+	servers, port := map[string]kubernetes.Interface{}, b.ports(ctx).APIServer
+	nodes := env.hostNodes(ctx)
+	for name := range nodes {
+		node := nodes[name]
+		server, err := kubernetes.NewForConfig(b.keptConfig(address(internalIP(&node), port), nil))
+		Expect(err).NotTo(HaveOccurred())
+		servers[name] = server
+	}
+	etcd, found := b.etcd(ctx, names.EtcdData), map[string]bool{}
+	looking, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for looking.Err() == nil {
+			for name, server := range servers {
+				asking, answered := context.WithTimeout(looking, answerTime)
+				if _, err := server.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(asking, onlyFormer, metav1.GetOptions{}); err == nil {
+					found["the API server on "+name] = true
+				}
+				answered()
+			}
+			for _, endpoint := range etcd.Endpoints() {
+				asking, answered := context.WithTimeout(looking, answerTime)
+				if status, err := etcd.Status(asking, endpoint); err == nil && fmt.Sprintf("%016x", status.Header.ClusterId) == rebuild.Padded(cluster) {
+					found["the member at "+endpoint] = true
+				}
+				answered()
+			}
+		}
+	})
+	stop := func() []string {
+		cancel()
+		done.Wait()
+		return slices.Sorted(maps.Keys(found))
+	}
+	DeferCleanup(func() { stop() })
+	return stop
+}
+
+// expectOneCluster waits until all members vote in one cluster, which is not the former one, and have the same data.
+func (b *backedUp) expectOneCluster(ctx context.Context, former string) {
+	GinkgoHelper()
+	s := &struck{tenant: b.tenant, etcds: map[string]*clientv3.Client{names.EtcdData: b.etcd(ctx, names.EtcdData)}}
+	Expect(fmt.Sprintf("%016x", s.expectVoters(ctx)[names.EtcdData])).NotTo(Equal(rebuild.Padded(former)), "the ID of the data etcd")
+	s.expectSameHashes(ctx)
+}
+
+// othersThan are the addresses of all other nodes of the host cluster, those with its API server among them.
+func (s *struck) othersThan(ctx context.Context, node string) (others []netip.Addr) {
+	GinkgoHelper()
+	nodes := &corev1.NodeList{}
+	listAll(ctx, nodes)
+	for i := range nodes.Items {
+		if other := &nodes.Items[i]; other.Name != node {
+			others = append(others, netip.MustParseAddr(internalIP(other)))
+		}
+	}
+	Expect(others).NotTo(BeEmpty())
+	return others
+}
+
+// expectUseless fails if a member takes a write, or answers a read that has to be the newest.
+func expectUseless(ctx context.Context, member *clientv3.Client) {
+	GinkgoHelper()
+	asking, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err := member.Put(asking, filler, "of the former member")
+	Expect(err).To(HaveOccurred(), "a write to the former member")
+	reading, stop := context.WithTimeout(ctx, answerTime)
+	defer stop()
+	_, err = member.Get(reading, filler)
+	Expect(err).To(HaveOccurred(), "a read from the former member")
+}
