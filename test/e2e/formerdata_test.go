@@ -37,13 +37,12 @@ const onlyFormer = "only-former"
 const returned = 2 * time.Minute
 
 var _ = Describe("Members with data from before a restore in place", Label(full, etcdBackups), func() {
-	It("put their former data aside, one of them and then most of them", Label(slow, "former_back"), func(ctx SpecContext) {
+	It("put their former data aside when they find it again", Label(slow, "former_back"), func(ctx SpecContext) {
 		b, former, taken, has := newWithFormer(ctx, "former-back")
 		b.restoreInPlace(ctx, "recovery_seconds_former_back", "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace)
 		b.expectAsIn(ctx, taken, has, "former_back_objects_different")
 		seen := b.lookForFormer(ctx, former)
 
-		By("one member has its former data again")
 		members := b.members(ctx, names.EtcdData)
 		s := &struck{
 			tenant: b.tenant, row: etcdfaults.Row{Fault: "a member has the data of a former cluster"}, said: map[string]string{}, disks: map[string]*disk.Disk{},
@@ -54,30 +53,9 @@ var _ = Describe("Members with data from before a restore in place", Label(full,
 		}, members[0])
 		s.expectRecovered(ctx, members[0])
 		s.expectWhole(ctx)
-
-		By("most members have their former data again, at once")
-		s.pods = b.snapshot(ctx)
-		writer := b.write(ctx)
-		directories := map[string]string{}
-		for _, member := range members[1:] {
-			directories[member] = s.dataDirectory(ctx, member)
-		}
-		for member := range directories {
-			s.keepAway(ctx, member)
-		}
-		for member, directory := range directories {
-			putBack(directory, former)
-			uncordon(ctx, s.pods[member].Node)
-		}
-		command := b.toldCommand(ctx, "--survivor "+members[0])
-		acknowledged := writer.stop()
-		b.restoreInPlace(ctx, "recovery_seconds_most_former_back", strings.Fields(command)...)
-		missing := b.missing(ctx, acknowledged)
-		figure("former_back_lost_writes", len(missing), "writes")
-		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
 		Expect(seen()).To(BeEmpty(), "who had what the former etcd had")
 		b.expectOneCluster(ctx, former)
-	}, SpecTimeout(6*creation+2*restoring+2*recovering+2*backupEvery))
+	}, SpecTimeout(4*creation+restoring+recovering+2*backupEvery))
 
 	It("put it aside when their host node was off during the restore", Label(slow, "off_during_restore"), func(ctx SpecContext) {
 		b, former, taken, has := newWithFormer(ctx, "off-during-restore")

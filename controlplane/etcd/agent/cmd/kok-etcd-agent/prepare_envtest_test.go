@@ -155,7 +155,7 @@ func TestASnapshotThatIsNotRestoredLeavesTheDirectoryEmpty(t *testing.T) {
 		"cut off":             {damage: change(objects[0], func(b []byte) []byte { return b[:len(b)-50] }), says: "Truncated: "},
 		"of other bytes":      {damage: change(objects[0], func(b []byte) []byte { b = bytes.Clone(b); b[len(b)/2] ^= 1; return b }), says: "Tampered: "},
 		"opened by no key":    {damage: change(filepath.Join(folder, backup.IdentityFile), func([]byte) []byte { return []byte(stranger.String()) }), says: "KeyMissing: "},
-		"not there":           {seed: func(s *backup.Seed) { s.Slot = s.Slot.Add(-time.Hour) }, says: "there is no snapshot 20260304T040000Z in the store"},
+		"not there":           {seed: func(s *backup.Seed) { s.Slot = s.Slot.Add(-time.Hour) }, says: "NotFound: there is no snapshot 20260304T040000Z in the store"},
 		"in no store":         {args: []string{"--seed-store-dir=/none"}, says: "claimName: "},
 		"in a wrong bucket":   {seed: func(s *backup.Seed) { s.Store.S3 = &backup.S3{Endpoint: "x", Bucket: "b"} }, says: "s3.endpoint: "},
 		"without time for it": {args: []string{"--seed-timeout=1ns"}, says: ""},
