@@ -6,13 +6,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -27,14 +24,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/etcdfaults"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/disk"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
 // onlyFormer is an object that the former etcd has, and the new one never had.
 const onlyFormer = "only-former"
-
-// returned is how long one looks what those do that came back.
-const returned = 2 * time.Minute
 
 var _ = Describe("Members with data from before a restore in place", Label(full, etcdBackups), func() {
 	It("put their former data aside when they find it again", Label(slow, "former_back"), func(ctx SpecContext) {
@@ -56,53 +49,6 @@ var _ = Describe("Members with data from before a restore in place", Label(full,
 		Expect(seen()).To(BeEmpty(), "who had what the former etcd had")
 		b.expectOneCluster(ctx, former)
 	}, SpecTimeout(4*creation+restoring+recovering+2*backupEvery))
-
-	It("put it aside when their host node was off during the restore", Label(slow, "off_during_restore"), func(ctx SpecContext) {
-		b, former, taken, has := newWithFormer(ctx, "off-during-restore")
-		members := b.members(ctx, names.EtcdData)
-		off := members[len(members)-1]
-		node := b.snapshot(ctx)[off].Node
-		losePower(ctx, node)
-		expectSilent(ctx, node)
-		Expect(kok(ctx, "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace, "--given-up", off, "--yes", "--timeout", restoring.String())).To(Succeed())
-		seen := b.lookForFormer(ctx, former)
-
-		By("the host node comes back")
-		Expect(env.lab.PowerOn(ctx, node)).To(Succeed())
-		b.expectHealthy(ctx)
-		b.expectOneCluster(ctx, former)
-		Expect(seen()).To(BeEmpty(), "who had what the former etcd had")
-		b.expectAsIn(ctx, taken, has, "off_during_restore_objects_different")
-	}, SpecTimeout(6*creation+restoring+join+2*backupEvery))
-})
-
-var _ = Describe("A host node that is cut off", Label(full, etcdFaults), func() {
-	It("makes no second etcd while it is away, nor when it comes back after its Node was deleted", Label(slow, "cut_off_deleted"), func(ctx SpecContext) {
-		s := tenantWithSpare(ctx, "cut-off", "a host node is cut off, its Node is deleted, and it comes back")
-		hit, h := s.on(s.node), labHost(s.node)
-		former := s.near(ctx, hit[slices.IndexFunc(hit, func(name string) bool { return s.pods[name].Component == names.EtcdData })])
-		s.strike("cut "+s.node+" off with "+strings.Join(hit, " and ")+"; delete its Node when it had been silent for a while", func() {
-			DeferCleanup(h.Rejoin)
-			Expect(h.Separate(host.Separation{Hosts: s.othersThan(ctx, s.node)})).To(Succeed())
-			expectSilent(ctx, s.node)
-			s.expectLeftAlone(ctx)
-			s.mayRecover()
-			Expect(env.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}})).To(Succeed())
-		}, hit...)
-		s.expectRecovered(ctx, hit...)
-		expectUseless(ctx, former)
-
-		By("it comes back")
-		Expect(h.Rejoin()).To(Succeed())
-		_, err := h.Exec(ctx, nil, "systemctl", "restart", "kubelet.service") // It makes its Node again.
-		Expect(err).NotTo(HaveOccurred())
-		passTime(ctx, returned, func() string {
-			expectUseless(ctx, former)
-			return "nobody writes to the former member"
-		})
-		Expect(s.expectVoters(ctx)).To(Equal(s.clusters), "IDs of the clusters")
-		s.expectWhole(ctx)
-	}, SpecTimeout(faulty+2*creation+2*returned))
 })
 
 // newWithFormer is a tenant with objects and a verified snapshot, and with one more object that the snapshot lacks. It also returns the ID of its
@@ -178,31 +124,4 @@ func (b *backedUp) expectOneCluster(ctx context.Context, former string) {
 	s := &struck{tenant: b.tenant, etcds: map[string]*clientv3.Client{names.EtcdData: b.etcd(ctx, names.EtcdData)}}
 	Expect(fmt.Sprintf("%016x", s.expectVoters(ctx)[names.EtcdData])).NotTo(Equal(rebuild.Padded(former)), "the ID of the data etcd")
 	s.expectSameHashes(ctx)
-}
-
-// othersThan are the addresses of all other nodes of the host cluster, those with its API server among them.
-func (s *struck) othersThan(ctx context.Context, node string) (others []netip.Addr) {
-	GinkgoHelper()
-	nodes := &corev1.NodeList{}
-	listAll(ctx, nodes)
-	for i := range nodes.Items {
-		if other := &nodes.Items[i]; other.Name != node {
-			others = append(others, netip.MustParseAddr(internalIP(other)))
-		}
-	}
-	Expect(others).NotTo(BeEmpty())
-	return others
-}
-
-// expectUseless fails if a member takes a write, or answers a read that has to be the newest.
-func expectUseless(ctx context.Context, member *clientv3.Client) {
-	GinkgoHelper()
-	asking, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	_, err := member.Put(asking, filler, "of the former member")
-	Expect(err).To(HaveOccurred(), "a write to the former member")
-	reading, stop := context.WithTimeout(ctx, answerTime)
-	defer stop()
-	_, err = member.Get(reading, filler)
-	Expect(err).To(HaveOccurred(), "a read from the former member")
 }
