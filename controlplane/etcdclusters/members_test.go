@@ -88,3 +88,29 @@ func TestWhetherFewerMembersVoteThanTheSpecAsksFor(t *testing.T) {
 		}
 	}
 }
+
+// The first member's host node is gone for good, and a restore in place gave the member up.
+func TestThePodsOfARestoredEtcdBeginWithTheFirstMemberThatMayRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		givenUp, listed []string
+		want            int32
+	}{
+		"nobody is given up":                     {listed: []string{"blue-etcd-data-1"}, want: 0},
+		"the first one is given up":              {givenUp: []string{"blue-etcd-data-0"}, listed: []string{"blue-etcd-data-1"}, want: 1},
+		"another one is given up":                {givenUp: []string{"blue-etcd-data-1"}, listed: []string{"blue-etcd-data-2"}, want: 0},
+		"the first one was given up and is back": {givenUp: []string{"blue-etcd-data-0"}, listed: []string{"blue-etcd-data-0", "blue-etcd-data-1"}, want: 0},
+		"two are given up":                       {givenUp: []string{"blue-etcd-data-0", "blue-etcd-data-1"}, listed: []string{"blue-etcd-data-2"}, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controlPlane := changing(3)
+			controlPlane.Spec.Etcd.GivenUp = test.givenUp
+			for _, member := range test.listed {
+				controlPlane.Status.Etcd[0].Members = append(controlPlane.Status.Etcd[0].Members, controlplanev1.EtcdMemberStatus{Name: member, State: voter})
+			}
+			in := &components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Spec: controlPlane.Spec}
+			if got := FirstPod(controlPlane, in); got != test.want {
+				t.Errorf("it is %d, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -37,12 +37,13 @@ func (m *Members) renderingOf(ctx context.Context, cluster etcdcomponent.Cluster
 	if err != nil {
 		return nil, err
 	}
-	pods, guarded := etcdclusters.Pods(m.ControlPlane, cluster, m.Input), false
+	pods, first := m.podsOf(cluster)
+	guarded := false
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *appsv1.StatefulSet:
 			o.Spec.Replicas = &pods
-			if first := m.firstPod(cluster); first > 0 {
+			if first > 0 {
 				o.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: first}
 			}
 		case *policyv1.PodDisruptionBudget:
@@ -62,12 +63,18 @@ func (m *Members) renderingOf(ctx context.Context, cluster etcdcomponent.Cluster
 	return objects, nil
 }
 
-// firstPod is the ordinal of the first pod of an etcd cluster: that of the one member with which it is founded anew, else 0.
-func (m *Members) firstPod(cluster etcdcomponent.Cluster) int32 {
-	if cluster.Component != names.EtcdData || !m.Restore.Founding() || m.Restore.Founded(m.ControlPlane) {
-		return 0
+// podsOf is how many pods an etcd cluster has, and the ordinal of the first one. While the data etcd is founded anew it has one pod, that of
+// the member with which it begins.
+func (m *Members) podsOf(cluster etcdcomponent.Cluster) (pods, first int32) {
+	pods = etcdclusters.Pods(m.ControlPlane, cluster, m.Input)
+	switch {
+	case cluster.Component != names.EtcdData || !m.Restore.Ever(m.ControlPlane):
+		return pods, 0
+	case m.Restore.Founding() && !m.Restore.Founded(m.ControlPlane):
+		return pods, int32(cluster.Ordinal(m.Input, m.Restore.Record.Seed)) //nolint:gosec // A handful.
 	}
-	return int32(cluster.Ordinal(m.Input, m.Restore.Record.Seed)) //nolint:gosec // A handful.
+	first = etcdclusters.FirstPod(m.ControlPlane, m.Input)
+	return pods - first, first
 }
 
 // spareNone has a PodDisruptionBudget let no pod be evicted.

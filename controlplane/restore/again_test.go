@@ -65,8 +65,8 @@ func TestAnotherSnapshotIsTriedForAReasonThatLiesInTheSnapshot(t *testing.T) {
 		"the snapshot is not what the member had": {why: "HashDiffers: it has another revision", times: 2, snapshots: []client.Object{snapshot("oldest", "1"), snapshot("new", "3"), snapshot("old", "2")}, asks: "old", says: "cannot begin with the KOKEtcdSnapshot new: HashDiffers: it has another revision"},
 		"it is not in the store any more":         {why: "NotFound: there is no snapshot", times: 3, snapshots: []client.Object{snapshot("new", "3"), snapshot("old", "2")}, asks: "old", says: "NotFound"},
 		"its object is gone, too":                 {why: "NotFound: there is no snapshot", times: 3, snapshots: []client.Object{snapshot("old", "2")}, asks: "old", says: "NotFound"},
-		"there is no other":                       {why: "Truncated: its end is missing", times: 2, snapshots: []client.Object{snapshot("new", "3")}, says: "Name another snapshot or a survivor in spec.etcd.restore"},
-		"a person asked for it":                   {why: "Truncated: its end is missing", times: 2, snapshots: []client.Object{snapshot("new", "3"), snapshot("old", "2")}, person: true, says: "Name another snapshot or a survivor in spec.etcd.restore"},
+		"there is no other":                       {why: "Truncated: its end is missing", times: 2, snapshots: []client.Object{snapshot("new", "3")}, says: "Name another snapshot in spec.etcd.restore"},
+		"a person asked for it":                   {why: "Truncated: its end is missing", times: 2, snapshots: []client.Object{snapshot("new", "3"), snapshot("old", "2")}, person: true, says: "Name another snapshot in spec.etcd.restore"},
 		"it failed once":                          {why: "Truncated: its end is missing", times: 1, snapshots: []client.Object{snapshot("new", "3"), snapshot("old", "2")}},
 		"the store is away":                       {why: "list: s3.endpoint: no such host", times: 9, snapshots: []client.Object{snapshot("new", "3"), snapshot("old", "2")}},
 	} {

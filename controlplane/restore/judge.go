@@ -73,6 +73,8 @@ func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, 
 		}
 	}
 	switch {
+	case len(members) == 0:
+		return "survivor: the data etcd is being founded anew, and has no members yet: name a snapshot"
 	case !slices.Contains(members, name):
 		return fmt.Sprintf("survivor names %s, which is no member of the data etcd: name one of %s", name, strings.Join(members, ", "))
 	case !slices.Contains(left, name):

@@ -51,6 +51,15 @@ func TestASurvivorHasTheLongestLogOfThoseThatAreLeft(t *testing.T) {
 	}
 }
 
+// While a restore is under way, its members have put their data aside.
+func TestNoSurvivorIsNamedWhileEtcdIsFoundedAnew(t *testing.T) {
+	state := rebuild.State{Next: rebuild.Record{Seed: "m-1"}}
+	got := judgeSurvivor(controlplanev1.EtcdStoragePersistentVolumeClaim, state, nil, nil)
+	if want := "survivor: the data etcd is being founded anew, and has no members yet: name a snapshot"; got != want {
+		t.Errorf("it says %q", got)
+	}
+}
+
 // Where each member has snapshots of its own, one that has the snapshot begins with it.
 func TestTheSeedHasTheSnapshotOnItsVolume(t *testing.T) {
 	in := &components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}}

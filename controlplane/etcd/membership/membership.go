@@ -3,6 +3,7 @@ package membership
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -36,6 +37,8 @@ type State struct {
 	Blank []int
 	// BlankUnknown is true when package recovery could not tell them, for what they depend on could not be read.
 	BlankUnknown bool
+	// Stuck are pods of members that are not listed, each with the name of its host node, which is not heard from: such a pod cannot stop.
+	Stuck map[int]string
 	// Open are members whose configuration file lets them start without data, or is not there.
 	Open []int
 	// Used are members that running API servers name.
@@ -94,7 +97,7 @@ func Decide(s State) Action {
 	if missing := s.missing(); missing < s.Desired {
 		return s.grow(missing)
 	}
-	return Action{}
+	return s.waitForStuck()
 }
 
 // finish brings a learner to an end: it votes, or it goes when it is wanted no more.
@@ -135,10 +138,10 @@ func (s State) shrink(last Member) Action {
 	return Action{Kind: Remove, Ordinal: last.Ordinal}
 }
 
-// clean takes away what is left of members that were removed.
+// clean takes away what is left of members that were removed. What is stuck holds nothing else up.
 func (s State) clean() Action {
 	for _, ordinal := range s.Pods {
-		if !s.stays(ordinal) {
+		if !s.stays(ordinal) && !s.stuck(ordinal) {
 			if s.mayBeBlank(ordinal) {
 				return s.waitForFacts("pod", ordinal)
 			}
@@ -146,11 +149,22 @@ func (s State) clean() Action {
 		}
 	}
 	for _, ordinal := range s.Claims {
-		if !s.stays(ordinal) {
+		if !s.stays(ordinal) && !s.stuck(ordinal) {
 			if s.mayBeBlank(ordinal) {
 				return s.waitForFacts("the volume of", ordinal)
 			}
 			return Action{Kind: DeleteClaim, Ordinal: ordinal}
+		}
+	}
+	return Action{}
+}
+
+// waitForStuck waits for the first pod that cannot stop, once nothing else is to be done.
+func (s State) waitForStuck() Action {
+	for _, ordinal := range slices.Sorted(maps.Keys(s.Stuck)) {
+		if s.stuck(ordinal) && !s.stays(ordinal) {
+			return wait("pod %s-%d, which is no member any more, cannot stop while host node %s is not heard from: bring it back, or delete its Node if it is gone for good",
+				s.Name, ordinal, s.Stuck[ordinal])
 		}
 	}
 	return Action{}
@@ -181,13 +195,19 @@ func (s State) sick(besides Member) *Member {
 	return nil
 }
 
-// missing is the first member that is not listed.
+// missing is the first member that is not listed and has no stuck pod.
 func (s State) missing() int {
 	ordinal := 0
-	for s.lists(ordinal) {
+	for s.lists(ordinal) || s.stuck(ordinal) {
 		ordinal++
 	}
 	return ordinal
+}
+
+// stuck reports whether there is a pod of a former member that cannot stop. A pod that is new waits to be added.
+func (s State) stuck(ordinal int) bool {
+	_, stuck := s.Stuck[ordinal]
+	return stuck && !slices.Contains(s.Blank, ordinal)
 }
 
 // stays reports whether what is there of a member may stay for now. What is not wanted stays as long as a member after it:

@@ -136,7 +136,37 @@ func TestDecide(t *testing.T) {
 		"the member that is to go is sick":          {state: sick(cluster(5, 3), 4), want: Action{Kind: Remove, Ordinal: 4}},
 		"the next one goes while a pod still stops": {state: func() State { s := cluster(4, 3); s.Pods = append(s.Pods, 4); return s }(), want: Action{Kind: Remove, Ordinal: 3}},
 		"the last volume is left":                   {state: func() State { s := cluster(3, 3); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
-		"the last pod stops":                        {state: func() State { s := cluster(3, 3); s.Pods = append(s.Pods, 3); return s }(), want: Action{Kind: Wait}, says: "stopping"},
+		"a pod of the first member is stuck, and the second one is missing": {state: func() State {
+			s := gap(3, 3, 0)
+			s.Members, s.Pods, s.Claims, s.Stuck = s.Members[1:], []int{0, 2}, []int{0, 2}, map[int]string{0: "h1"}
+			return s
+		}(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"a pod of the last member is stuck, and the second one is missing": {state: func() State {
+			s := cluster(1, 3)
+			s.Pods, s.Claims, s.Stuck = []int{0, 2}, []int{0, 2}, map[int]string{2: "h1"}
+			return s
+		}(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"nothing is missing but a member whose pod is stuck": {state: func() State {
+			s := gap(3, 3, 1)
+			s.Stuck = map[int]string{1: "h1"}
+			return s
+		}(), want: Action{Kind: Wait}, says: "pod blue-etcd-data-1, which is no member any more, cannot stop while host node h1 is not heard from"},
+		"a pod that is not wanted is stuck": {state: func() State {
+			s := cluster(3, 3)
+			s.Pods, s.Claims, s.Stuck = append(s.Pods, 3), append(s.Claims, 3), map[int]string{3: "h1"}
+			return s
+		}(), want: Action{Kind: Wait}, says: "delete its Node if it is gone for good"},
+		"a pod is stuck, and another one stops": {state: func() State {
+			s := cluster(3, 3)
+			s.Pods, s.Stuck = append(s.Pods, 3, 4), map[int]string{3: "h1"}
+			return s
+		}(), want: Action{Kind: Wait}, says: "pod blue-etcd-data-4, which is no member any more, is stopping"},
+		"a new pod is on a host node that is not heard from": {state: func() State {
+			s := gap(3, 3, 1)
+			s.Blank, s.Stuck = []int{1}, map[int]string{1: "h1"}
+			return s
+		}(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"the last pod stops": {state: func() State { s := cluster(3, 3); s.Pods = append(s.Pods, 3); return s }(), want: Action{Kind: Wait}, says: "stopping"},
 		"the leader is to go": {state: func() State {
 			s := cluster(5, 3)
 			s.Members[0].Leader, s.Members[4].Leader = false, true

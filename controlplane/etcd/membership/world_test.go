@@ -27,6 +27,8 @@ type world struct {
 	told int
 	used map[int]bool
 	sick map[int]bool
+	// off are pods whose host nodes are off: they cannot stop.
+	off map[int]bool
 	// blank are members that are not listed and have new volumes.
 	blank map[int]bool
 }
@@ -39,7 +41,7 @@ type voter struct {
 func newWorld(t *testing.T, seed uint64, members int) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), desired: members, told: members, members: map[int]*voter{}, noted: map[int]bool{},
-		volumes: map[int]int{}, pods: map[int]bool{}, open: map[int]bool{}, used: map[int]bool{}, sick: map[int]bool{}, blank: map[int]bool{},
+		volumes: map[int]int{}, pods: map[int]bool{}, open: map[int]bool{}, used: map[int]bool{}, sick: map[int]bool{}, off: map[int]bool{}, blank: map[int]bool{},
 	}
 	for i := range members {
 		w.ids++
@@ -51,7 +53,7 @@ func newWorld(t *testing.T, seed uint64, members int) *world {
 // runs reports whether a member works: with its own data.
 func (w *world) runs(ordinal int) bool {
 	m := w.members[ordinal]
-	return m != nil && m.started && w.pods[ordinal] && w.volumes[ordinal] == m.id && !w.sick[ordinal]
+	return m != nil && m.started && w.pods[ordinal] && w.volumes[ordinal] == m.id && !w.sick[ordinal] && !w.off[ordinal]
 }
 
 func (w *world) voters() (all, working int) {
@@ -75,6 +77,12 @@ func (w *world) state() State {
 	s := State{
 		Name: "blue-etcd-data", Desired: w.desired, Hosts: 7, Pods: slices.Collect(maps.Keys(w.pods)), Claims: slices.Collect(maps.Keys(w.volumes)),
 		Open: slices.Collect(maps.Keys(w.open)), Used: slices.Collect(maps.Keys(w.used)),
+	}
+	s.Stuck = map[int]string{}
+	for ordinal := range w.off {
+		if w.members[ordinal] == nil {
+			s.Stuck[ordinal] = "off"
+		}
 	}
 	for ordinal, writtenBy := range w.volumes {
 		if w.members[ordinal] == nil && w.blank[ordinal] && writtenBy == 0 {
@@ -154,7 +162,7 @@ func (w *world) follow() {
 		}
 	}
 	for ordinal := range w.pods {
-		if ordinal >= pods {
+		if ordinal >= pods && !w.off[ordinal] {
 			delete(w.pods, ordinal)
 		}
 	}
@@ -172,7 +180,7 @@ func (w *world) follow() {
 // start lets a member start that may: it joins by its file, or goes on with its own data.
 func (w *world) start() {
 	for ordinal, m := range w.members {
-		if w.pods[ordinal] && w.open[ordinal] && !m.started && w.volumes[ordinal] == 0 {
+		if w.pods[ordinal] && !w.off[ordinal] && w.open[ordinal] && !m.started && w.volumes[ordinal] == 0 {
 			m.started, w.volumes[ordinal] = true, m.id
 		}
 	}
@@ -199,7 +207,7 @@ func (w *world) replace() {
 // anew.
 func (w *world) clear() {
 	for ordinal := range w.pods {
-		if w.members[ordinal] == nil && ordinal < w.last() && !w.blank[ordinal] {
+		if w.members[ordinal] == nil && ordinal < w.last() && !w.blank[ordinal] && !w.off[ordinal] {
 			w.volumes[ordinal], w.blank[ordinal] = 0, true
 		}
 	}
@@ -208,9 +216,9 @@ func (w *world) clear() {
 // last is the highest ordinal that is listed.
 func (w *world) last() int { return slices.Max(slices.Collect(maps.Keys(w.members))) }
 
-// upset makes a member fail, or come back, and lets a person think again.
+// upset makes a member fail, or come back, or its host node, and lets a person think again.
 func (w *world) upset() {
-	switch w.random.IntN(5) {
+	switch w.random.IntN(7) {
 	case 0:
 		w.desired = []int{1, 3, 5, 7}[w.random.IntN(4)]
 	case 1:
@@ -223,6 +231,14 @@ func (w *world) upset() {
 		}
 	case 3:
 		w.replace()
+	case 4:
+		clear(w.off)
+	case 5:
+		ordinal := w.random.IntN(7)
+		w.off[ordinal] = w.pods[ordinal]
+		if all, working := w.voters(); working < all/2+1 || !w.off[ordinal] {
+			delete(w.off, ordinal)
+		}
 	}
 }
 
@@ -235,6 +251,7 @@ func TestAnyChangeKeepsTheQuorumAndComesToItsEnd(t *testing.T) {
 			[]func(){w.operate, w.operate, w.note, w.follow, w.start, w.roll, w.upset, w.clear}[w.random.IntN(8)]()
 		}
 		clear(w.sick)
+		clear(w.off)
 		for range 200 {
 			w.operate()
 			w.clear()

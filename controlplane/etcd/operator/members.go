@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
@@ -79,10 +81,33 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 	for i := range pods {
 		state.Pods = append(state.Pods, c.ordinal(pods[i].Name))
 	}
+	if state.Stuck, err = c.stuckPods(ctx, pods, health); err != nil {
+		return state, err
+	}
 	state.Used = c.usedMembers(byComponent[names.KubeAPIServer])
 	if state.Open, err = c.openMembers(ctx); err != nil {
 		return state, err
 	}
 	state.Hosts, err = hostpods.CountNodes(ctx, c.Host.Live, c.Input.Spec.Hosting.NodeSelector)
 	return state, err
+}
+
+// stuckPods are the pods of members that etcd does not list, on host nodes that are not heard from. Each has the name of its host node.
+func (c *cluster) stuckPods(ctx context.Context, pods []corev1.Pod, health *etcd.Health) (map[int]string, error) {
+	stuck, hosts := map[int]string{}, c.hosts()
+	for i := range pods {
+		pod := &pods[i]
+		listed := slices.ContainsFunc(health.Members, func(m etcd.Member) bool { return m.Listed && m.Name == pod.Name })
+		if listed || pod.Spec.NodeName == "" {
+			continue
+		}
+		host, err := hosts.named(ctx, pod.Spec.NodeName)
+		if err != nil {
+			return nil, err
+		}
+		if host.Unheard && !host.OutOfService {
+			stuck[c.ordinal(pod.Name)] = host.Name
+		}
+	}
+	return stuck, nil
 }

@@ -83,3 +83,36 @@ func TestANewPodIsNotSaidToStopWhenFactsCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// The third member was given up by a restore: its host node is off, so that its pod cannot stop.
+func TestAMemberIsAddedWhileThePodOfAnotherOneIsStuck(t *testing.T) {
+	const stuck = "pod blue-etcd-data-2, which is no member any more, cannot stop while host node n2 is not heard from: bring it back, or delete its Node if it is gone for good"
+	for name, test := range map[string]struct {
+		is   func(*losingEtcd)
+		says string
+	}{
+		"the second member is missing": {is: func(e *losingEtcd) {
+			e.unlist(1)
+			e.pods, e.claims = slices.Delete(e.pods, 1, 2), slices.Delete(e.claims, 1, 2)
+		}, says: "added as a learner: blue-etcd-data-1"},
+		"no other one is missing": {is: func(*losingEtcd) {}, says: stuck},
+		"its host node is out of service": {is: func(e *losingEtcd) {
+			e.nodes[2].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+		}, says: "pod blue-etcd-data-2, which is no member any more, is stopping"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			e.unlist(2)
+			terminating(&e.pods[2])
+			e.nodes[2].Status.Conditions[1].Status = corev1.ConditionUnknown
+			test.is(e)
+			c := e.cluster(t)
+			_, says := c.step(t.Context(), e.health, func(ctx context.Context, health *etcd.Health) (decision, error) {
+				return c.decideMembers(ctx, health, nil, false)
+			})
+			if says != test.says || len(e.writes) > 0 {
+				t.Errorf("it writes %q and says %q", e.writes, says)
+			}
+		})
+	}
+}

@@ -116,7 +116,8 @@ func (r Record) Another(candidates []Candidate) (ask Ask, member string) {
 	return Ask{}, ""
 }
 
-// CannotBegin tells people that the seed cannot begin with a snapshot, what else was tried, and the way out.
+// CannotBegin tells people that the seed cannot begin with a snapshot, what else was tried, and the way out. No survivor can be named any
+// more: the data of all members were put aside.
 func (r Record) CannotBegin(why string) string {
 	others := ""
 	if len(r.Tried) > 0 {
@@ -126,7 +127,7 @@ func (r Record) CannotBegin(why string) string {
 		}
 		others = " (before it failed with " + strings.Join(tried, ", ") + ")"
 	}
-	return fmt.Sprintf("member %s cannot begin with the KOKEtcdSnapshot %s%s: %s. Name another snapshot or a survivor in spec.etcd.restore, with the present time as requestedAt",
+	return fmt.Sprintf("member %s cannot begin with the KOKEtcdSnapshot %s%s: %s. Name another snapshot in spec.etcd.restore, with the present time as requestedAt",
 		r.Seed, r.Begins.Snapshot, others, strings.TrimSuffix(why, "."))
 }
 

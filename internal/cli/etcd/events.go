@@ -29,12 +29,11 @@ func (r *inPlaceRestorer) foundEvents(ctx context.Context, of *controlplanev1.KO
 	if err := r.cluster.Agree(ctx, r.yes); err != nil {
 		return err
 	}
-	before, asked := of.DeepCopy(), metav1.NewTime(time.Now().Truncate(time.Second))
+	asked := metav1.NewTime(time.Now().Truncate(time.Second))
 	if last := of.Spec.Etcd.Events.FoundAnewAt; !asked.After(last.Time) { // The clock of this machine may be behind.
 		asked = metav1.NewTime(last.Add(time.Second))
 	}
-	of.Spec.Etcd.Events.FoundAnewAt = asked
-	if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := editSpec(ctx, r.client, of, func(spec *controlplanev1.KOKControlPlaneSpec) { spec.Etcd.Events.FoundAnewAt = asked }); err != nil {
 		return fmt.Errorf("ask for it in KOKControlPlane %s: %w", key, err)
 	}
 	r.cluster.Say("It is asked for: spec.etcd.events.foundAnewAt is %s", asked.UTC().Format(time.RFC3339))

@@ -178,7 +178,6 @@ func memberNames(of *controlplanev1.KOKControlPlane) []string {
 
 // request writes what is asked for. Members that an earlier restore gave up may be back, so they are not given up again.
 func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
-	before := of.DeepCopy()
 	r.replaces = conditions.GetReason(of, conditionsv1.EtcdRecoveringCondition) == conditionsv1.RestoringReason
 	last := etcdclusters.Status(of, names.EtcdData).RestoredAt
 	if asked := of.Spec.Etcd.Restore; asked != nil && asked.RequestedAt.After(last.Time) {
@@ -188,8 +187,9 @@ func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKCon
 	if !r.asks.RequestedAt.After(last.Time) { // The clock of this machine may be behind.
 		r.asks.RequestedAt = metav1.NewTime(last.Add(time.Second))
 	}
-	of.Spec.Etcd.Restore, of.Spec.Etcd.GivenUp = &r.asks, r.givenUp
-	if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := editSpec(ctx, r.client, of, func(spec *controlplanev1.KOKControlPlaneSpec) {
+		spec.Etcd.Restore, spec.Etcd.GivenUp = &r.asks, r.givenUp
+	}); err != nil {
 		return fmt.Errorf("ask for the restore in KOKControlPlane %s: %w", client.ObjectKeyFromObject(of), err)
 	}
 	r.cluster.Say("The restore is asked for: spec.etcd.restore.requestedAt is %s", r.asks.RequestedAt.UTC().Format(time.RFC3339))
@@ -255,13 +255,14 @@ func (r *refusal) Error() string { return r.reason }
 // withdraw takes a request back that cannot be met now: nobody would expect it to begin by itself some day. While an earlier restore
 // is under way only another request has it go on.
 func (r *inPlaceRestorer) withdraw(ctx context.Context, of *controlplanev1.KOKControlPlane, why *refusal) error {
-	key, before := client.ObjectKeyFromObject(of), of.DeepCopy()
+	key := client.ObjectKeyFromObject(of)
 	if r.replaces {
 		return &exit.BadNews{Message: fmt.Sprintf("the restore of KOKControlPlane %s cannot begin, and the one before it is not over; ask for one that can, for the control plane has stopped: %s", key, why)}
 	}
 	if restore := of.Spec.Etcd.Restore; restore != nil && restore.RequestedAt.Time.Equal(r.asks.RequestedAt.Time) {
-		of.Spec.Etcd.Restore, of.Spec.Etcd.GivenUp = nil, nil
-		if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := editSpec(ctx, r.client, of, func(spec *controlplanev1.KOKControlPlaneSpec) {
+			spec.Etcd.Restore, spec.Etcd.GivenUp = nil, nil
+		}); err != nil {
 			return fmt.Errorf("the restore cannot begin (%w); take it back from KOKControlPlane %s by removing spec.etcd.restore, for that failed: %w", why, key, err)
 		}
 	}
