@@ -14,9 +14,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
-// rotated is the last rotation of a key. The end of each kind changes the keys that are stored beside snapshots.
+// rotated is the last rotation of keys. Its end changes the keys that are stored beside snapshots.
 type rotated struct {
-	// over is when it was over; zero where none was.
+	// over is when it ended; zero if there was none.
 	over time.Time
 	// dropping is true while another rotation drops its former key: one snapshot follows both.
 	dropping bool
@@ -41,7 +41,7 @@ func rotatedOf(of *Facts) (rotated, error) {
 	return r, nil
 }
 
-// following is what is left to do until a verified snapshot is of after a rotation.
+// following is what is left to do until a verified snapshot was taken since the last rotation ended.
 type following struct {
 	// create asks for the snapshot; nil when it was asked for, cannot be yet, or is not needed.
 	create *controlplanev1.KOKEtcdSnapshot
@@ -70,10 +70,10 @@ func followingOf(of *Facts, r rotated, objects []controlplanev1.KOKEtcdSnapshot,
 	if slices.ContainsFunc(answer.Snapshots, isOf) {
 		return following{}
 	}
-	f := following{missing: fmt.Sprintf("no verified snapshot is of after the rotation of keys that was over at %s: ", r.over.UTC().Format(time.RFC3339))}
+	f := following{missing: fmt.Sprintf("no verified snapshot was taken since the rotation of keys ended at %s: ", r.over.UTC().Format(time.RFC3339))}
 	switch {
 	case asked < 0 && r.dropping:
-		f.missing += "it is taken when no former key is being dropped any more"
+		f.missing += "it is taken when the last former key is dropped"
 		return f
 	case asked < 0 && !haveKeys(answer.KeysIDs, r, now):
 		f.missing += "it is taken when all members have the present keys"

@@ -90,8 +90,8 @@ func TestASnapshotFollowsARotation(t *testing.T) {
 }
 
 func TestTheConditionTellsThatASnapshotIsMissing(t *testing.T) {
-	got := Verdict(spec(), Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, Missing: "no verified snapshot is of after"}, five.Add(time.Minute))
-	if got.Status != metav1.ConditionTrue || !strings.HasSuffix(got.Message, "is verified\nno verified snapshot is of after") {
+	got := Verdict(spec(), Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, Missing: "no verified snapshot was taken since"}, five.Add(time.Minute))
+	if got.Status != metav1.ConditionTrue || !strings.HasSuffix(got.Message, "is verified\nno verified snapshot was taken since") {
 		t.Errorf("got %+v", got)
 	}
 }

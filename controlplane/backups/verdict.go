@@ -21,7 +21,7 @@ type Seen struct {
 	// Report is what a member said last, and Err why none did; both are empty before the first time.
 	Report *backup.Report
 	Err    string
-	// Missing tells people that no verified snapshot is of after the last rotation of keys; empty where one is, or nobody knows.
+	// Missing tells people that no verified snapshot was taken since the last rotation of keys ended. It is empty if one was, or if nobody knows.
 	Missing string
 }
 

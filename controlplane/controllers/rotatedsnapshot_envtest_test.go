@@ -168,7 +168,7 @@ func TestNoSnapshotFollowsARotationWithoutBackups(t *testing.T) {
 	}
 }
 
-// A manager that is killed after any write, or whose writes are refused, asks once. Of two kinds one snapshot is of after both.
+// A manager that is killed after any write, or whose writes are refused, asks once. One snapshot follows two kinds of keys.
 func TestASnapshotAfterARotationIsAskedForOnce(t *testing.T) {
 	withFaults(t, backedUp, func(tt *tenantTest) {
 		tt.encrypts(&tenantData{})

@@ -27,7 +27,7 @@ const (
 
 	// EtcdBackedUpCondition is true while the newest verified snapshot of the data etcd is no older than
 	// `spec.etcd.backup.maxAge`. It is there only with `spec.etcd.backup`. After a rotation of a key its message
-	// says so until a verified snapshot is of after that. No other condition depends on it.
+	// says so until a verified snapshot was taken since. No other condition depends on it.
 	EtcdBackedUpCondition = "EtcdBackedUp"
 
 	// KeysRotatingCondition is true while a key of the control plane rotates: the message has a line for each kind of key, with the
