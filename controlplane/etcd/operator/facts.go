@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -35,6 +36,11 @@ func (t *Task) dial(member string) func(context.Context) (net.Conn, error) {
 	}
 	pod, port := client.ObjectKey{Namespace: t.Input.Cluster.Namespace, Name: member}, t.Cluster.Ports(&t.Input).Client
 	return func(ctx context.Context) (net.Conn, error) { return t.Host.Dial(ctx, pod, port) }
+}
+
+// hosts are the host nodes of the control plane, of which none was read.
+func (c *cluster) hosts() *hostnodes.Hosts {
+	return hostnodes.New(c.Host.Live, c.Input.Spec.Hosting.NodeSelector, c.operator.clock)
 }
 
 // pods lists the pods of the control plane, by component.
@@ -118,7 +124,7 @@ func HostsOfVolumes(ctx context.Context, reader client.Reader, cluster client.Ob
 	claims, err := claimsOf(ctx, reader, cluster)
 	hosts := map[string]string{}
 	for i := range claims {
-		if host := claims[i].Annotations[selectedNode]; host != "" {
+		if host := claims[i].Annotations[hostnodes.SelectedNode]; host != "" {
 			hosts[memberOf(&claims[i])] = host
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 )
 
@@ -54,7 +55,7 @@ func TestTheHostNodeThatAVolumeIsTiedTo(t *testing.T) {
 	}{
 		"one host node can use it":                             {is: func(*losingEtcd) {}, tied: true, host: on1},
 		"one can, and it was made for none":                    {is: unmarked(func(*losingEtcd) {}), tied: true, host: on1},
-		"one can, and it was made for another":                 {is: func(e *losingEtcd) { e.claims[1].Annotations[selectedNode] = "n2" }, tied: true, host: on1},
+		"one can, and it was made for another":                 {is: func(e *losingEtcd) { e.claims[1].Annotations[hostnodes.SelectedNode] = "n2" }, tied: true, host: on1},
 		"one can, by its name as a field":                      {is: affinity(byField("n1")), tied: true, host: on1},
 		"one can, by its name, that is gone":                   {is: unmarked(func(e *losingEtcd) { affinity(byField("n1"))(e); withoutNode(e) }), tied: true, host: gone},
 		"one of two is gone":                                   {is: func(e *losingEtcd) { affinity(onNodes("n1", "n2"))(e); withoutNode(e) }, tied: true, host: recovery.Host{Name: "n2"}},
@@ -97,7 +98,7 @@ func TestTheHostNodeThatAVolumeIsTiedTo(t *testing.T) {
 		"it names a field that nodes do not have": {is: unmarked(affinity(withTerms(corev1.NodeSelectorTerm{MatchFields: requires("spec.name", corev1.NodeSelectorOpGt, "1")}))), fails: "read the node affinity"},
 		"its node cannot be read": {is: func(e *losingEtcd) {
 			notHost(e)
-			e.claims[1].Annotations[selectedNode] = "n1"
+			e.claims[1].Annotations[hostnodes.SelectedNode] = "n1"
 			refuse("get Node n1")(e)
 		}, fails: "read host node n1: connection refused"},
 		"nodes cannot be listed": {is: refuse("list NodeList"), fails: "list the host nodes map[example.com/control-planes:]: connection refused"},

@@ -27,6 +27,7 @@ import (
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -77,7 +78,7 @@ func newLosingEtcd() *losingEtcd {
 		volume.Spec.NodeAffinity = onNodes(fmt.Sprintf("n%d", i))
 		claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: etcdcomponent.Claim(member), UID: types.UID("claim-of-" + member), Labels: labels,
-			Annotations: map[string]string{selectedNode: fmt.Sprintf("n%d", i)},
+			Annotations: map[string]string{hostnodes.SelectedNode: fmt.Sprintf("n%d", i)},
 		}}
 		claim.Spec.VolumeName, claim.Status.Phase = volume.Name, corev1.ClaimBound
 		e.volumes, e.claims = append(e.volumes, volume), append(e.claims, claim)
@@ -304,7 +305,7 @@ func (e *losingEtcd) state(t *testing.T) (recovery.State, error) {
 	hosts := c.hosts()
 	state, err := c.membersBelongings(t.Context(), e.health, found, hosts)
 	if err == nil {
-		state.Spare, err = hosts.spare(t.Context(), found.pods, found.set)
+		state.Spare, err = hosts.Spare(t.Context(), found.pods, found.set)
 	}
 	return state, err
 }

@@ -101,7 +101,7 @@ func (c *cluster) stuckPods(ctx context.Context, pods []corev1.Pod, health *etcd
 		if listed || pod.Spec.NodeName == "" {
 			continue
 		}
-		host, err := hosts.named(ctx, pod.Spec.NodeName)
+		host, err := hosts.Named(ctx, pod.Spec.NodeName)
 		if err != nil {
 			return nil, err
 		}
