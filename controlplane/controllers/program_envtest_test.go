@@ -8,6 +8,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,18 +41,54 @@ func noEtcd(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health
 	return nil, errors.New("there is no etcd in this test")
 }
 
-// patient asks within a reconcile and waits for the answer, so that a test knows when all is said.
-type patient struct{}
+// patient asks within a reconcile and waits for the answer, so that a test knows when all is said. As a Prober does, it keeps a good answer
+// until another thing is asked, or what prompts the question has changed. Without kept it keeps none.
+type patient struct{ kept *sync.Map }
 
-func (patient) Probe(_ probe.Key, asked probe.Probe) (probe.Result, bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), probe.Timeout)
-	defer cancel()
-	return asked.Do(ctx), true
+// keptAnswer is a good answer, and what was asked.
+type keptAnswer struct {
+	identity, prompt string
+	result           probe.Result
 }
 
-func (patient) Withdraw(probe.Key) {}
+func (p patient) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
+	if p.kept != nil {
+		if kept, ok := p.kept.Load(key); ok && kept.(keptAnswer).identity == asked.Identity && kept.(keptAnswer).prompt == asked.Prompt {
+			return kept.(keptAnswer).result, true
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probe.Timeout)
+	defer cancel()
+	result := asked.Do(ctx)
+	switch {
+	case p.kept == nil:
+	case result.Problem == "":
+		p.kept.Store(key, keptAnswer{asked.Identity, asked.Prompt, result})
+	default:
+		p.kept.Delete(key)
+	}
+	return result, true
+}
 
-func (patient) Forget(client.ObjectKey) {}
+// Withdraw forgets one answer.
+func (p patient) Withdraw(key probe.Key) {
+	if p.kept != nil {
+		p.kept.Delete(key)
+	}
+}
+
+// Forget forgets the answers about an object.
+func (p patient) Forget(object client.ObjectKey) {
+	if p.kept == nil {
+		return
+	}
+	p.kept.Range(func(key, _ any) bool {
+		if key.(probe.Key).Object == object {
+			p.kept.Delete(key)
+		}
+		return true
+	})
+}
 
 // patientOperator operates within a reconcile, so that a test knows when all is done.
 type patientOperator struct{ r *Reconciler }
@@ -93,7 +130,7 @@ func newProgram(t *testing.T, g *gate) *program {
 		Versions: &supported.Versions{},
 		Clock:    clock.RealClock{},
 		etcd:     operator.Etcd{Check: noEtcd},
-		prober:   patient{},
+		prober:   patient{&sync.Map{}},
 		recorder: events.NewFakeRecorder(1000),
 	}
 	r.etcdOperator = patientOperator{r}
