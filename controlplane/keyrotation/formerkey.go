@@ -49,7 +49,7 @@ func (u *run) addTokens(_ context.Context, state *rotation.State, l look) error 
 		})
 	}
 	check := &formerKeyProbe{api: u.Tenants.Of(u.of.ControlPlane, u.keys), keys: former}
-	result, told := u.Prober.Probe(l.key, check.probe(state.Record))
+	result, told := u.Prober.Probe(l.key, check.probe(state.Record, l.due))
 	found, seen := result.Value.(formerTokens)
 	if !told {
 		u.step.Probing, result.Problem = true, "the tenant is being probed"
@@ -80,9 +80,10 @@ type formerTokens struct {
 	more    int
 }
 
-func (v *formerKeyProbe) probe(of rotation.Record) probe.Probe {
+// probe looks once more when the end is due: a Secret may have come since the last look.
+func (v *formerKeyProbe) probe(of rotation.Record, due bool) probe.Probe {
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s\n%s\n%s", of.Asked, of.Since, v.api.Identity()),
+		Identity: fmt.Sprintf("%s\n%s\n%t\n%s", of.Asked, of.Since, due, v.api.Identity()),
 		Timeout:  formerKeyTimeout,
 		Do:       v.do,
 	}
