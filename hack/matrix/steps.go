@@ -44,7 +44,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, faultFigures)},
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, faultFigures, formerDataFigures)},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
@@ -52,7 +52,7 @@ func lists() []list {
 		{name: "bench-install", steps: slices.Concat([]step{
 			installPage, software,
 			endToEnd("e2e-topology", "topology", 25*time.Minute),
-			endToEnd("e2e-foreign-hosts", "foreign_hosts", 15*time.Minute),
+			endToEnd("e2e-foreign-hosts", "foreign_hosts", 20*time.Minute),
 			{name: "bench-join", target: "bench-join", usual: 10 * time.Minute},
 		}, onHostClusters()), figures: installFigures},
 		{name: "bench-security", steps: []step{
@@ -91,7 +91,7 @@ func gate() []step {
 var everySpec = slices.Concat([]step{
 	endToEnd("e2e-gating", "gating", 12*time.Minute),
 	endToEnd("e2e-neighbours", "neighbours", 12*time.Minute),
-	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
+	endToEnd("e2e-workers", "workers && full && !gating", 43*time.Minute),
 	software,
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
 	endToEnd("e2e-etcd-faults", "etcd_faults && !slow && !transient", 30*time.Minute),
@@ -99,8 +99,9 @@ var everySpec = slices.Concat([]step{
 	endToEnd("e2e-etcd-faults-transient", "etcd_faults && transient && !disks", 35*time.Minute),
 	endToEnd("e2e-etcd-faults-disks", "etcd_faults && transient && disks", 25*time.Minute),
 	endToEnd("e2e-soak", "soak", 42*time.Minute),
-	endToEnd("e2e-etcd-backups", "etcd_backups && !slow", 40*time.Minute),
-	endToEnd("e2e-etcd-backups-slow", "etcd_backups && slow", 42*time.Minute),
+	endToEnd("e2e-etcd-backups", "etcd_backups && !slow && !former_data", 40*time.Minute),
+	endToEnd("e2e-etcd-backups-slow", "etcd_backups && slow && !former_data", 42*time.Minute),
+	endToEnd("e2e-etcd-former-data", "etcd_backups && former_data", 35*time.Minute),
 	keys,
 	endToEnd("e2e-monitoring", "monitoring", 20*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
@@ -137,7 +138,7 @@ var (
 var (
 	software    = endToEnd("e2e-software", "software", 30*time.Minute)
 	installPage = endToEnd("e2e-install-page", "install_page", 30*time.Minute)
-	keys        = endToEnd("e2e-keys", "keys", 25*time.Minute)
+	keys        = endToEnd("e2e-keys", "keys", 38*time.Minute)
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
 	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}

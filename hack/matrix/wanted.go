@@ -139,6 +139,10 @@ var (
 	faultFigures = slices.Concat(
 		atLeast(18, "faults_total"), anything("faults_passed", "recovery_seconds_member"), exactly(0, "faults_lost_writes", "faults_not_linearizable"),
 	)
+	formerDataFigures = slices.Concat(
+		anything("recovery_seconds_former_back", "recovery_seconds_host_off", "recovery_seconds_cut_off"),
+		exactly(0, "former_back_objects_different", "host_off_objects_different", "cut_off_objects_different"),
+	)
 	softwareFigures = exactly(0, "software_upgrade_failed_requests", "software_upgrade_lost_writes")
 	// docs/keys.md and docs/upgrading.md say which requests fail when the lead of etcd moves.
 	keyFigures = slices.Concat(
@@ -154,6 +158,7 @@ var (
 		atLeast(8, "old_credentials_tried"), anything("ca_old_credentials_tried"),
 		exactly(0, "old_credentials_accepted_after", "ca_old_credentials_accepted_after"),
 		exactly(0, "undo_failed_requests"), exactly(1, "renderings_taken_back_equal"),
+		anything("recovery_seconds_rotated"), exactly(0, "rotated_objects_different"),
 	)
 	houseFigures = slices.Concat(
 		anything("product_lines", "test_lines", "breaks_total", "breaks_caught"),

@@ -128,6 +128,36 @@ func (b *backedUp) fill(ctx context.Context) {
 	}
 }
 
+// expectFilled reads what fill made.
+func (b *backedUp) expectFilled(ctx context.Context) {
+	GinkgoHelper()
+	for i := range kept {
+		name := fmt.Sprintf("kept-%03d", i)
+		configMap, err := b.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		secret, err := b.api.CoreV1().Secrets(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(configMap.Data["value"]).To(Equal(name))
+		Expect(string(secret.Data["value"])).To(Equal(name))
+	}
+}
+
+// restoreInto makes a new tenant that begins with a snapshot of this one, and has the same store and person. It goes when the spec ends.
+func (b *backedUp) restoreInto(ctx context.Context, name string, taken *controlplanev1.KOKEtcdSnapshot, named string) *backedUp {
+	GinkgoHelper()
+	restored := &backedUp{tenant: newTenant(name, b.version, nil), store: b.store, person: b.person, identity: b.identity}
+	DeferCleanup(func(ctx SpecContext) {
+		if !settings.keep {
+			restored.remove(ctx)
+		}
+	}, NodeTimeout(2*creation))
+	began := restored.restoresFrom(b.ObjectKey, "--slot", taken.Status.Slot)
+	restored.create(ctx)
+	env.log.Print("restored into %s after %.1fs", restored.ObjectKey, time.Since(*began).Seconds())
+	figure(named, fmt.Sprintf("%.1f", time.Since(*began).Seconds()), "s")
+	return restored
+}
+
 // expectBackedUp waits until the condition says so.
 func (b *backedUp) expectBackedUp(ctx context.Context, within time.Duration) {
 	GinkgoHelper()
@@ -222,27 +252,9 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 		By("the tenant, and all that the management cluster knows of it, is lost")
 		b.remove(ctx)
 
-		restored := &backedUp{tenant: newTenant("restored", b.version, nil), store: b.store, person: b.person, identity: b.identity}
-		DeferCleanup(func(ctx SpecContext) {
-			if !settings.keep {
-				restored.remove(ctx)
-			}
-		}, NodeTimeout(2*creation))
-		began := restored.restoresFrom(b.ObjectKey, "--slot", taken.Status.Slot)
-		restored.create(ctx)
-		env.log.Print("restored into %s after %.1fs", restored.ObjectKey, time.Since(*began).Seconds())
-		figure("recovery_seconds_restore", fmt.Sprintf("%.1f", time.Since(*began).Seconds()), "s")
-
+		restored := b.restoreInto(ctx, "restored", taken, "recovery_seconds_restore")
 		restored.expectAsIn(ctx, taken, before, "restore_objects_different")
-		for i := range kept {
-			name := fmt.Sprintf("kept-%03d", i)
-			configMap, err := restored.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-			Expect(err).NotTo(HaveOccurred())
-			secret, err := restored.api.CoreV1().Secrets(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-			Expect(err).NotTo(HaveOccurred())
-			Expect(configMap.Data["value"]).To(Equal(name))
-			Expect(string(secret.Data["value"])).To(Equal(name))
-		}
+		restored.expectFilled(ctx)
 		restored.expectBackedUp(ctx, creation+backupEvery)
 	}, SpecTimeout(8*creation+3*backupEvery))
 

@@ -103,6 +103,19 @@ func tenantToStrike(ctx context.Context, name, fault string) *struck {
 // the pool then.
 func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 	GinkgoHelper()
+	var s *struck
+	node := withNodeToLose(ctx, func() { s = newStruck(ctx, name, fault, nil) })
+	s.node = node
+	s.expectHealthy(ctx)
+	s.start(ctx)
+	return s
+}
+
+// withNodeToLose has a tenant made while the pool has three host nodes, one of which it adds and returns: the lab can lose that one. The
+// others of the lab join the pool again then, and are spare.
+func withNodeToLose(ctx context.Context, makeTenant func()) (node string) {
+	GinkgoHelper()
+	requireLab()
 	const stay = 2
 	former := slices.Sorted(maps.Keys(env.hostNodes(ctx)))
 	Expect(len(former)).To(BeNumerically(">", stay), "host nodes of the lab")
@@ -119,12 +132,9 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 	}
 	added := addHostNode(ctx)
 	DeferCleanup(func(ctx SpecContext) { removeVolumes(ctx, added.Name) })
-	s := newStruck(ctx, name, fault, nil)
-	s.node = added.Name
+	makeTenant()
 	rejoin(ctx)
-	s.expectHealthy(ctx)
-	s.start(ctx)
-	return s
+	return added.Name
 }
 
 // newStruck makes the tenant, which goes when the spec ends. edit, if it is set, changes its control plane before that is made.

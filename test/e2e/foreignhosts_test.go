@@ -22,11 +22,7 @@ import (
 )
 
 // What kubeadm leaves on a node, with the paths that it has there. Nobody listens at the server, a proxy on the node that
-// is down: the kubelet goes on with its static pod.
-//
-// kubeadm itself does not run here. It joins a node to an API server that answers, and the lab has none of a cluster that nobody here
-// knows: a node that it joins to a tenant carries a machine of ours, which the record on it tells. A stranger is told by a kubelet that
-// runs and by the kubeconfig at the path where kubeadm_test.go has the real kubeadm write it.
+// is down: the kubelet goes on with its static pod. kubeadm_test.go has a node that the real kubeadm joined.
 const (
 	theirServer     = "https://127.0.0.1:7443"
 	theirKubeconfig = `apiVersion: v1
@@ -123,11 +119,8 @@ var _ = Describe("A host that is somebody's", Ordered, Label(full, onWorkers, fo
 	compare := func(ctx context.Context, hosts ...string) {
 		GinkgoHelper()
 		for _, name := range hosts {
-			for what, after := range stateOf(ctx, labHost(name)) {
-				if after != before[name][what] {
-					changed[name] = true
-					env.log.Print("%s of %s were\n%s\nand are\n%s", what, name, before[name][what], after)
-				}
+			if hasChanged(ctx, labHost(name), before[name]) {
+				changed[name] = true
 			}
 		}
 	}
@@ -141,8 +134,8 @@ var _ = Describe("A host that is somebody's", Ordered, Label(full, onWorkers, fo
 		// The status of the one says Free for up to a minute more.
 		Expect(env.client.Create(ctx, node)).To(Succeed())
 		w.scale(ctx, 1)
-		w.expectInUse(ctx, w.host, theirFact, fmt.Sprintf("set its spec.takeOver to %q if this machine may be wiped, or else delete the IDCHost", theirFact))
-		w.expectInUse(ctx, client.ObjectKeyFromObject(node), nodeFact, fmt.Sprintf("set its spec.takeOver to %q if this machine may be wiped", nodeFact))
+		expectInUse(ctx, w.host, theirFact, fmt.Sprintf("set its spec.takeOver to %q if this machine may be wiped, or else delete the IDCHost", theirFact))
+		expectInUse(ctx, client.ObjectKeyFromObject(node), nodeFact, fmt.Sprintf("set its spec.takeOver to %q if this machine may be wiped", nodeFact))
 		w.expectWaiting(ctx, infrav1.HostClaimedCondition, infrav1.NoHostReason,
 			"none of the 2 IDCHosts in namespace "+w.Namespace, "2 in use by others, see their conditions", "is in use: kubelet runs, and ")
 		w.expectNoClaim(ctx)
@@ -152,8 +145,8 @@ var _ = Describe("A host that is somebody's", Ordered, Label(full, onWorkers, fo
 	It("is not given away by the fact of another one", func(ctx SpecContext) {
 		w.takeOver(ctx, w.host, nodeFact)
 		w.takeOver(ctx, client.ObjectKeyFromObject(node), theirFact)
-		w.expectInUse(ctx, w.host, theirFact, fmt.Sprintf("set its spec.takeOver, which is %q, to %q", nodeFact, theirFact))
-		w.expectInUse(ctx, client.ObjectKeyFromObject(node), nodeFact, fmt.Sprintf("set its spec.takeOver, which is %q, to %q", theirFact, nodeFact))
+		expectInUse(ctx, w.host, theirFact, fmt.Sprintf("set its spec.takeOver, which is %q, to %q", nodeFact, theirFact))
+		expectInUse(ctx, client.ObjectKeyFromObject(node), nodeFact, fmt.Sprintf("set its spec.takeOver, which is %q, to %q", theirFact, nodeFact))
 		w.expectNoClaim(ctx)
 		compare(ctx, w.host.Name, node.Name)
 		figure("foreign_hosts_changed", len(changed), "hosts")
@@ -216,7 +209,7 @@ func (w *onlyWorker) takeOver(ctx context.Context, key client.ObjectKey, fact st
 }
 
 // expectInUse waits until the host's condition names the fact and the way out.
-func (w *onlyWorker) expectInUse(ctx context.Context, key client.ObjectKey, fact, way string) {
+func expectInUse(ctx context.Context, key client.ObjectKey, fact, way string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
 		known := &infrav1.IDCHost{}
@@ -227,10 +220,10 @@ func (w *onlyWorker) expectInUse(ctx context.Context, key client.ObjectKey, fact
 }
 
 // expectNoClaim expects that nobody has any of the hosts for a while in which they are asked again.
-func (w *onlyWorker) expectNoClaim(ctx context.Context) {
+func (t *tenant) expectNoClaim(ctx context.Context) {
 	GinkgoHelper()
 	Consistently(ctx, func(g Gomega) {
-		for _, known := range w.hosts(ctx) {
+		for _, known := range t.hosts(ctx) {
 			g.Expect(known.Spec.Claim).To(BeNil(), known.Name)
 			g.Expect(known.Spec.Quarantine).To(BeNil(), known.Name)
 			g.Expect(known.Finalizers).To(BeEmpty(), known.Name)
@@ -268,6 +261,18 @@ func stateOf(ctx context.Context, h *host.Host) map[string]string {
 	}
 	Expect(state["files"]).To(ContainSubstring("/etc/hostname "), h.Name)
 	return state
+}
+
+// hasChanged reports whether anything of a host is another than before, and says what.
+func hasChanged(ctx context.Context, h *host.Host, before map[string]string) (changed bool) {
+	GinkgoHelper()
+	for what, after := range stateOf(ctx, h) {
+		if after != before[what] {
+			changed = true
+			env.log.Print("%s of %s were\n%s\nand are\n%s", what, h.Name, before[what], after)
+		}
+	}
+	return changed
 }
 
 // settledState is the state of a host once it stays as it is.

@@ -237,13 +237,19 @@ func (b *backedUp) restoreInPlace(ctx context.Context, name string, command ...s
 	began := time.Now()
 	Expect(kok(ctx, append(command, "--yes", "--timeout", restoring.String())...)).To(Succeed())
 	figure(name, fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+	b.expectAllBack(ctx)
+	env.log.Print("%s has all members again after %.1fs", b.ObjectKey, time.Since(began).Seconds())
+	Expect(b.clusterID(ctx)).NotTo(Equal(former), "the ID of the etcd cluster")
+}
+
+// expectAllBack waits until nothing is to be recovered, and all members are back.
+func (b *backedUp) expectAllBack(ctx context.Context) {
+	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := b.controlPlane(ctx)
 		g.Expect(conditions.IsFalse(controlPlane, conditionsv1.EtcdRecoveringCondition)).To(BeTrue(), conditions.GetMessage(controlPlane, conditionsv1.EtcdRecoveringCondition))
 	}).WithTimeout(restoring).Should(Succeed(), "nothing is to be recovered")
 	b.expectHealthy(ctx)
-	env.log.Print("%s has all members again after %.1fs", b.ObjectKey, time.Since(began).Seconds())
-	Expect(b.clusterID(ctx)).NotTo(Equal(former), "the ID of the etcd cluster")
 }
 
 // clusterID is the ID of the data etcd, as the status has it.

@@ -4,16 +4,19 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
@@ -68,10 +71,11 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers), 
 	t := newTenant("kubeadm", "v1.36.3", variables)
 	t.template = &settings.kubeadmTemplate
 	var worker *host.Host
+	var built *artifacts.Kubeadm
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
-		built := installKubeadm(ctx)
+		built = installKubeadm(ctx)
 		removeWithHosts(t)
 
 		t.create(ctx)
@@ -86,13 +90,13 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers), 
 			prepareForKubeadm(labHost(name), built.Program)
 		}
 		Expect(loadWorkerImages(ctx, hosts...)).To(Succeed())
+		Expect(t.quickstart().InstallNetwork(ctx, env.network)).To(Succeed())
 	}, NodeTimeout(building+2*creation+join))
 
 	It("join through their own load balancer", func(ctx SpecContext) {
 		t.workers = 1
 		t.scale(ctx, t.workers)
 		q := t.quickstart()
-		Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
 		Expect(q.WaitWorkers(ctx)).To(Succeed())
 		Expect(q.Hello(ctx)).To(Succeed())
 		t.expectWorkers(ctx, t.workers)
@@ -136,6 +140,28 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers), 
 			t.expectWorkers(ctx, t.workers)
 		})
 	}, SpecTimeout(4*creation))
+
+	It("are InUse as hosts of those who do not know their cluster, and nothing on them changes", Label(foreignHosts), func(ctx SpecContext) {
+		h := t.joinByHand(ctx, built)
+		before := settledState(ctx, h, stateOf)
+		others := newTenant("kubeadm-others", t.version, nil)
+		others.remove(ctx)
+		Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: others.Namespace}})).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { others.remove(ctx) }, NodeTimeout(creation))
+		pool := &workers.Pool{Lab: env.lab, Client: env.client, Namespace: others.Namespace, Owner: joinedByHand, Log: env.log}
+		Expect(pool.Ensure(ctx, 1)).To(Equal([]string{h.Name}))
+
+		fact := "kubelet runs, and " + onworker.Kubeconfig + " leads to https://" + configuration.DefaultListenAddress
+		expectInUse(ctx, client.ObjectKey{Namespace: others.Namespace, Name: h.Name}, fact, fmt.Sprintf("set its spec.takeOver to %q if this machine may be wiped", fact))
+		others.expectNoClaim(ctx)
+		changed := 0
+		if hasChanged(ctx, h, before) {
+			changed++
+		}
+		figure("foreign_hosts_changed", changed, "hosts, of one that kubeadm joined")
+		Expect(changed).To(BeZero(), "hosts that were changed")
+		t.expectNodeWorks(ctx, nodeName(ctx, h))
+	}, SpecTimeout(3*join+creation+noticed))
 
 	It("go with their Cluster, and leave clean hosts", func(ctx SpecContext) {
 		t.delete(ctx)

@@ -44,8 +44,10 @@ const (
 	transient  = "transient"
 	onDisks    = "disks"
 	soak       = "soak"
-	// etcdBackups are about snapshots of the etcd of a tenant.
+	// etcdBackups are about snapshots of the etcd of a tenant; formerData are those of them about members that come back with data from
+	// before a restore.
 	etcdBackups = "etcd_backups"
+	formerData  = "former_data"
 	// monitored are those of metrics in a real Prometheus.
 	monitored = "monitoring"
 	// features are about what a tenant may be given beside the usual.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -11,9 +12,9 @@ import (
 
 const separateTable = "lab-separate"
 
-// Separation drops packets between a host and others at one TCP port, on whichever side it is: nothing is answered, and what is
-// open hangs.
+// Separation drops packets of TCP between a host and others: nothing is answered, and what is open hangs.
 type Separation struct {
+	// Port is the one at which it drops them, on whichever side it is; 0 for every port.
 	Port  uint16
 	Hosts []netip.Addr
 	// OneWay has the host hear the others, who do not hear it.
@@ -56,15 +57,19 @@ func (s Separation) drop(c *nftables.Conn, table *nftables.Table, name string, h
 	chain := c.AddChain(&nftables.Chain{Name: name, Table: table, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: priority})
 	equal := func(data []byte) expr.Any { return &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: data} }
 	for _, other := range s.Hosts {
+		between := []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, equal([]byte{unix.NFPROTO_IPV4}),
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equal([]byte{unix.IPPROTO_TCP}),
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: address, Len: 4}, equal(other.AsSlice()),
+		}
+		verdict := []expr.Any{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}}
+		if s.Port == 0 {
+			c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: slices.Concat(between, verdict)})
+			continue
+		}
 		for _, port := range []uint32{sourcePortOffset, destinationPortOffset} {
-			c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
-				&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1}, equal([]byte{unix.NFPROTO_IPV4}),
-				&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equal([]byte{unix.IPPROTO_TCP}),
-				&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: address, Len: 4}, equal(other.AsSlice()),
-				&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: port, Len: 2}, equal(binaryutil.BigEndian.PutUint16(s.Port)),
-				&expr.Counter{},
-				&expr.Verdict{Kind: expr.VerdictDrop},
-			}})
+			at := []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: port, Len: 2}, equal(binaryutil.BigEndian.PutUint16(s.Port))}
+			c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: slices.Concat(between, at, verdict)})
 		}
 	}
 }

@@ -6,13 +6,14 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 )
 
 // Hosts without power, on a network beside that of a lab that may be up.
-func TestHostsAreSeparatedAtOnePort(t *testing.T) {
+func TestHostsAreSeparatedAtOnePortOrAtEveryPort(t *testing.T) {
 	n, state := Network{
 		Prefix:   "koksep",
 		Cloud:    netip.MustParsePrefix("10.216.0.0/24"),
@@ -51,43 +52,45 @@ func TestHostsAreSeparatedAtOnePort(t *testing.T) {
 		_, ok := from.open(t, to, port, want)
 		return ok
 	}
-	expect := func(when string, separated ...*Host) {
+	// expect expects that some hosts and the first one do not reach each other at some ports, and that all others do.
+	expect := func(when string, cut []int, separated ...*Host) {
 		t.Helper()
 		for _, other := range hosts[1:] {
-			want := true
-			for _, s := range separated {
-				want = want && s != other
-			}
-			if got := reaches(hosts[0], other, peers, want); got != want {
-				t.Errorf("%s: %s reaches %s: %t", when, hosts[0].Name, other.Name, got)
-			}
-			if got := reaches(other, hosts[0], peers, want); got != want {
-				t.Errorf("%s: %s reaches %s: %t", when, other.Name, hosts[0].Name, got)
-			}
-			if !reaches(hosts[0], other, clients, true) || !reaches(other, hosts[0], clients, true) {
-				t.Errorf("%s: %s and %s do not reach each other at another port", when, hosts[0].Name, other.Name)
+			for _, port := range []int{peers, clients} {
+				want := !slices.Contains(separated, other) || !slices.Contains(cut, port)
+				if got := reaches(hosts[0], other, port, want); got != want {
+					t.Errorf("%s: %s reaches port %d of %s: %t", when, hosts[0].Name, port, other.Name, got)
+				}
+				if got := reaches(other, hosts[0], port, want); got != want {
+					t.Errorf("%s: %s reaches port %d of %s: %t", when, other.Name, port, hosts[0].Name, got)
+				}
 			}
 		}
 		if !reaches(hosts[1], hosts[2], peers, true) {
 			t.Errorf("%s: others do not reach each other", when)
 		}
 	}
-	expect("before")
-	others := []netip.Addr{hosts[1].Address, hosts[2].Address}
+	expect("before", nil)
+	others, onlyPeers := []netip.Addr{hosts[1].Address, hosts[2].Address}, []int{peers}
 	must(t, hosts[0].Separate(Separation{Port: peers, Hosts: others}))
-	expect("separated", hosts[1:]...)
+	expect("separated", onlyPeers, hosts[1:]...)
 	must(t, hosts[0].Rejoin())
 	must(t, hosts[0].Rejoin())
-	expect("joined again")
+	expect("joined again", nil)
 	must(t, hosts[0].Separate(Separation{Port: peers, Hosts: others[:1]}))
-	expect("separated from one", hosts[1])
+	expect("separated from one", onlyPeers, hosts[1])
 	must(t, hosts[0].Rejoin())
+
+	must(t, hosts[0].Separate(Separation{Hosts: others[:1]}))
+	expect("separated from one at every port", []int{peers, clients}, hosts[1])
+	must(t, hosts[0].Rejoin())
+	expect("joined again at every port", nil)
 
 	// Both ways are open before: what either says then tells which way is cut.
 	towards, _ := hosts[0].open(t, hosts[1], peers, true)
 	back, _ := hosts[1].open(t, hosts[0], peers, true)
 	must(t, hosts[0].Separate(Separation{Port: peers, Hosts: others, OneWay: true}))
-	expect("separated one way", hosts[1:]...)
+	expect("separated one way", onlyPeers, hosts[1:]...)
 	say(t, towards, "lost")
 	say(t, back, "heard")
 	await(t, heard[back.RemoteAddr().String()], "heard")
