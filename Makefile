@@ -229,7 +229,7 @@ soak: ## One tenant's etcd gets one fault after the other, as SEED says, for MIN
 .PHONY: test-backups
 test-backups: ## Snapshots of an etcd are taken, restored into a new Cluster and in place, and go on while the link is cut, in the lab; BACKUPS=restored runs one
 	@$(MAKE) bin/kok
-	@$(MAKE) test-e2e E2E_LABELS='etcd_backups$(if $(BACKUPS), && ($(BACKUPS)))' E2E_TIMEOUT=2h E2E_REPORT=out/e2e-etcd-backups.json
+	@$(MAKE) test-e2e E2E_LABELS='etcd_backups$(if $(BACKUPS), && ($(BACKUPS)))' E2E_TIMEOUT=3h E2E_REPORT=out/e2e-etcd-backups.json
 
 .PHONY: test-contracts
 test-contracts: check-go ## One test for each rule of Cluster API's contracts, and their number
