@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -118,7 +119,7 @@ func HostsOfVolumes(ctx context.Context, reader client.Reader, cluster client.Ob
 	claims, err := claimsOf(ctx, reader, cluster)
 	hosts := map[string]string{}
 	for i := range claims {
-		if host := claims[i].Annotations[selectedNode]; host != "" {
+		if host := claims[i].Annotations[hostnodes.SelectedNode]; host != "" {
 			hosts[memberOf(&claims[i])] = host
 		}
 	}

@@ -74,7 +74,7 @@ func (c *cluster) isQuiet(ctx context.Context, health *etcd.Health) (says string
 	}
 	hosts := c.hosts()
 	for _, before := range is.hosts {
-		if now, err := hosts.named(ctx, before.Name); err != nil || now != before {
+		if now, err := hosts.Named(ctx, before.Name); err != nil || now != before {
 			return "", false
 		}
 	}

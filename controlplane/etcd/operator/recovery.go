@@ -16,6 +16,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
@@ -86,12 +87,17 @@ func (c *cluster) recoveryState(ctx context.Context, health *etcd.Health, found 
 	if err != nil || !state.NeedsSpare() {
 		return state, err
 	}
-	state.Spare, err = hosts.spare(ctx, found.pods, found.set)
+	state.Spare, err = hosts.Spare(ctx, found.pods, found.set)
 	return state, err
 }
 
+// hosts are the host nodes of the control plane, none of which is read yet.
+func (c *cluster) hosts() *hostnodes.Hosts {
+	return hostnodes.New(c.Host.Live, c.Input.Spec.Hosting.NodeSelector, c.operator.clock)
+}
+
 // membersBelongings is what is known of the members, without a look at other host nodes than theirs.
-func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, found *belongings, hosts *hosts) (recovery.State, error) {
+func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, found *belongings, hosts *hostnodes.Hosts) (recovery.State, error) {
 	state := recovery.State{
 		Now:      c.operator.clock.Now(),
 		Volatile: c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
@@ -159,7 +165,7 @@ func (c *cluster) belongings(ctx context.Context) (*belongings, error) {
 }
 
 // addBelongings adds to a member its pod, its volume, its host node, and the record of its last replacement.
-func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, found *belongings, hosts *hosts) error {
+func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, found *belongings, hosts *hostnodes.Hosts) error {
 	if service := found.services[member.Name]; service != nil && service.Annotations[recovery.Annotation] != "" {
 		if err := json.Unmarshal([]byte(service.Annotations[recovery.Annotation]), &member.Last); err != nil {
 			return fmt.Errorf("read the annotation %s of Service %s: %w: remove it", recovery.Annotation, client.ObjectKeyFromObject(service), err)
@@ -185,13 +191,13 @@ func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, fo
 		return nil
 	}
 	var err error
-	member.Host, err = hosts.named(ctx, pod.Spec.NodeName)
+	member.Host, err = hosts.Named(ctx, pod.Spec.NodeName)
 	return err
 }
 
 // volumesOf is the claim of a member's data, and the host node that its volumes are tied to. A pod does not start without its volume for
 // snapshots either, if it has one, so that the loss of that is the loss of the member's volumes.
-func (c *cluster) volumesOf(ctx context.Context, data, snapshots *corev1.PersistentVolumeClaim, hosts *hosts) (recovery.Claim, recovery.Host, error) {
+func (c *cluster) volumesOf(ctx context.Context, data, snapshots *corev1.PersistentVolumeClaim, hosts *hostnodes.Hosts) (recovery.Claim, recovery.Host, error) {
 	is, tiedTo, err := c.claim(ctx, data, hosts)
 	if err != nil || snapshots == nil {
 		return is, tiedTo, err
@@ -206,7 +212,7 @@ func (c *cluster) volumesOf(ctx context.Context, data, snapshots *corev1.Persist
 
 // claim is a volume claim, and the host node that its volume is tied to; none when several can use it, or when it has no
 // volume yet.
-func (c *cluster) claim(ctx context.Context, claim *corev1.PersistentVolumeClaim, hosts *hosts) (recovery.Claim, recovery.Host, error) {
+func (c *cluster) claim(ctx context.Context, claim *corev1.PersistentVolumeClaim, hosts *hostnodes.Hosts) (recovery.Claim, recovery.Host, error) {
 	is := recovery.Claim{UID: string(claim.UID), Stopping: claim.DeletionTimestamp != nil, Lost: claim.Status.Phase == corev1.ClaimLost}
 	if claim.Spec.VolumeName == "" || is.Lost {
 		return is, recovery.Host{}, nil
@@ -221,7 +227,7 @@ func (c *cluster) claim(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	}
 	var host recovery.Host
 	var err error
-	is.Tied, host, err = hosts.tied(ctx, volume, claim)
+	is.Tied, host, err = hosts.Tied(ctx, volume, claim)
 	return is, host, err
 }
 

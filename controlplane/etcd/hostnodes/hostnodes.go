@@ -1,4 +1,6 @@
-package operator
+// Package hostnodes says of the host nodes of an etcd cluster what the replacement of a lost member depends on: what they say,
+// which are spare, and which one a volume is tied to. It only reads.
+package hostnodes
 
 import (
 	"context"
@@ -11,42 +13,47 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
-// selectedNode is the annotation of a volume claim by which the scheduler names the node that the volume was made for.
-const selectedNode = "volume.kubernetes.io/selected-node"
+// SelectedNode is the annotation of a volume claim by which the scheduler names the node that the volume was made for.
+const SelectedNode = "volume.kubernetes.io/selected-node"
 
-// hosts are the host nodes of a control plane. All of them are read only where it matters: there may be thousands.
-type hosts struct {
-	cluster *cluster
+// Hosts are the host nodes of a control plane. All of them are read only where it matters: there may be thousands.
+type Hosts struct {
+	live     client.Reader
+	selector map[string]string
+	clock    clock.PassiveClock
 	// all are those that were listed; nil before.
 	all []corev1.Node
 	// read are those that were read by name; nil for one that is gone.
 	read map[string]*corev1.Node
 }
 
-func (c *cluster) hosts() *hosts { return &hosts{cluster: c, read: map[string]*corev1.Node{}} }
+// New returns the host nodes with some labels. It reads none of them yet. They keep what they read, so that each observation needs new ones.
+func New(live client.Reader, selector map[string]string, clock clock.PassiveClock) *Hosts {
+	return &Hosts{live: live, selector: selector, clock: clock, read: map[string]*corev1.Node{}}
+}
 
 // list lists all host nodes, once.
-func (h *hosts) list(ctx context.Context) ([]corev1.Node, error) {
+func (h *Hosts) list(ctx context.Context) ([]corev1.Node, error) {
 	if h.all != nil {
 		return h.all, nil
 	}
 	list := &corev1.NodeList{}
-	selector := h.cluster.Input.Spec.Hosting.NodeSelector
-	if err := h.cluster.Host.Live.List(ctx, list, client.MatchingLabels(selector)); err != nil {
-		return nil, fmt.Errorf("list the host nodes %v: %w", selector, err)
+	if err := h.live.List(ctx, list, client.MatchingLabels(h.selector)); err != nil {
+		return nil, fmt.Errorf("list the host nodes %v: %w", h.selector, err)
 	}
 	h.all = append([]corev1.Node{}, list.Items...)
 	return h.all, nil
 }
 
-// spare is the number of host nodes that take a pod of a StatefulSet, and have none of these pods.
-func (h *hosts) spare(ctx context.Context, pods []corev1.Pod, set *appsv1.StatefulSet) (int, error) {
+// Spare is the number of host nodes that take a pod of a StatefulSet, and have none of these pods.
+func (h *Hosts) Spare(ctx context.Context, pods []corev1.Pod, set *appsv1.StatefulSet) (int, error) {
 	nodes, err := h.list(ctx)
 	if err != nil {
 		return 0, err
@@ -76,8 +83,8 @@ func takesPods(node *corev1.Node, tolerations []corev1.Toleration) bool {
 	return ready && !node.Spec.Unschedulable && !keptOut
 }
 
-// named is the host node with a name.
-func (h *hosts) named(ctx context.Context, name string) (recovery.Host, error) {
+// Named is the host node with a name.
+func (h *Hosts) Named(ctx context.Context, name string) (recovery.Host, error) {
 	node, err := h.node(ctx, name)
 	switch {
 	case err != nil:
@@ -89,7 +96,7 @@ func (h *hosts) named(ctx context.Context, name string) (recovery.Host, error) {
 }
 
 // node is the Node with a name, whether it is a host node or not; nil when it is gone.
-func (h *hosts) node(ctx context.Context, name string) (*corev1.Node, error) {
+func (h *Hosts) node(ctx context.Context, name string) (*corev1.Node, error) {
 	if i := slices.IndexFunc(h.all, func(node corev1.Node) bool { return node.Name == name }); i >= 0 {
 		return &h.all[i], nil
 	}
@@ -97,7 +104,7 @@ func (h *hosts) node(ctx context.Context, name string) (*corev1.Node, error) {
 		return known, nil
 	}
 	node := &corev1.Node{}
-	if err := h.cluster.Host.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
+	if err := h.live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read host node %s: %w", name, err)
 	} else if err != nil {
 		node = nil
@@ -107,12 +114,12 @@ func (h *hosts) node(ctx context.Context, name string) (*corev1.Node, error) {
 }
 
 // facts is what a Node object says. The host cluster notes a moment after the cordon since when there is one.
-func (h *hosts) facts(node *corev1.Node) recovery.Host {
+func (h *Hosts) facts(node *corev1.Node) recovery.Host {
 	host := recovery.Host{Name: node.Name, Unheard: slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	})}
 	if node.Spec.Unschedulable {
-		host.CordonedSince = h.cluster.operator.clock.Now()
+		host.CordonedSince = h.clock.Now()
 	}
 	for _, taint := range node.Spec.Taints {
 		switch {
@@ -125,13 +132,13 @@ func (h *hosts) facts(node *corev1.Node) recovery.Host {
 	return host
 }
 
-// tied reports whether at most one node can use a volume, and which. The node that the volume was made for is gone only when
+// Tied reports whether at most one node can use a volume, and which. The node that the volume was made for is gone only when
 // its Node object is: labels may be missing for a moment.
-func (h *hosts) tied(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (bool, recovery.Host, error) {
+func (h *Hosts) Tied(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (bool, recovery.Host, error) {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return false, recovery.Host{}, nil
 	}
-	madeFor := claim.Annotations[selectedNode]
+	madeFor := claim.Annotations[SelectedNode]
 	if madeFor != "" && pinned(volume) {
 		node, err := h.node(ctx, madeFor)
 		if err != nil {
@@ -161,7 +168,7 @@ func (h *hosts) tied(ctx context.Context, volume *corev1.PersistentVolume, claim
 	case madeFor == "":
 		return true, recovery.Host{Gone: true}, nil
 	}
-	host, err := h.named(ctx, madeFor)
+	host, err := h.Named(ctx, madeFor)
 	return true, host, err
 }
 
@@ -196,10 +203,10 @@ func usable(volume *corev1.PersistentVolume, nodes []corev1.Node) ([]string, err
 }
 
 // usableElsewhere are the nodes, whether they are host nodes or not, that can use a volume.
-func (h *hosts) usableElsewhere(ctx context.Context, volume *corev1.PersistentVolume) ([]string, error) {
+func (h *Hosts) usableElsewhere(ctx context.Context, volume *corev1.PersistentVolume) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := h.cluster.Host.Live.List(ctx, list); err != nil {
+	if err := h.live.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list the nodes that can use PersistentVolume %s: %w", volume.Name, err)
 	}
 	nodes := make([]corev1.Node, 0, len(list.Items))
