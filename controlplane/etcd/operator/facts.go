@@ -38,11 +38,6 @@ func (t *Task) dial(member string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return t.Host.Dial(ctx, pod, port) }
 }
 
-// hosts are the host nodes of the control plane, of which none was read.
-func (c *cluster) hosts() *hostnodes.Hosts {
-	return hostnodes.New(c.Host.Live, c.Input.Spec.Hosting.NodeSelector, c.operator.clock)
-}
-
 // pods lists the pods of the control plane, by component.
 func (c *cluster) pods(ctx context.Context) (map[string][]corev1.Pod, error) {
 	return hostpods.List(ctx, c.Host.Live, c.Input.Cluster)

@@ -28,6 +28,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes/hostnodestest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -35,9 +36,6 @@ import (
 
 // now is when tests of replacements take place.
 var now = time.Date(2026, 4, 5, 6, 7, 8, 0, time.UTC)
-
-// hostLabel selects the host nodes of the control plane.
-const hostLabel = "example.com/control-planes"
 
 // losingEtcd is all that a replacement depends on: three members that work and are up to date, each on a host node that its
 // volume is tied to. The first leads, and a fourth host node is spare.
@@ -75,7 +73,7 @@ func newLosingEtcd() *losingEtcd {
 		e.pods[i].Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: etcdcomponent.Claim(member)}}}}
 		volume := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume-" + member}}
-		volume.Spec.NodeAffinity = onNodes(fmt.Sprintf("n%d", i))
+		volume.Spec.NodeAffinity = hostnodestest.OnNodes(fmt.Sprintf("n%d", i))
 		claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: etcdcomponent.Claim(member), UID: types.UID("claim-of-" + member), Labels: labels,
 			Annotations: map[string]string{hostnodes.SelectedNode: fmt.Sprintf("n%d", i)},
@@ -85,28 +83,9 @@ func newLosingEtcd() *losingEtcd {
 		e.services = append(e.services, corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: member, Labels: labels}})
 	}
 	for i := range 4 {
-		e.nodes = append(e.nodes, readyNode(fmt.Sprintf("n%d", i)))
+		e.nodes = append(e.nodes, hostnodestest.Ready(fmt.Sprintf("n%d", i)))
 	}
 	return e
-}
-
-func readyNode(name string) corev1.Node {
-	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{hostLabel: "", corev1.LabelHostname: name}}}
-	node.Status.Conditions = []corev1.NodeCondition{
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionUnknown}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue},
-	}
-	return node
-}
-
-// onNodes is the affinity of a volume that only nodes with some names can use.
-func onNodes(nodes ...string) *corev1.VolumeNodeAffinity {
-	return withTerms(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: nodes},
-	}})
-}
-
-func withTerms(terms ...corev1.NodeSelectorTerm) *corev1.VolumeNodeAffinity {
-	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
 }
 
 // down has a member not answer, and its pod not be ready.
@@ -200,7 +179,7 @@ func (e *losingEtcd) cluster(t *testing.T) *cluster {
 	}
 	e.host = fake.NewClientBuilder().WithStatusSubresource(&corev1.Pod{}).WithObjects(objects...).Build()
 	task := newTask(interceptor.NewClient(e.host, e.noting()))
-	task.Input.Spec.Hosting.NodeSelector = map[string]string{hostLabel: ""}
+	task.Input.Spec.Hosting.NodeSelector = hostnodestest.Selector()
 	task.Input.Spec.Etcd.Data.Storage.Type = e.storage
 	task.Bootstrapped, task.AllReady, task.Cordoned = e.bootstrapped, e.allReady, e.cordoned
 	reached := Etcd{

@@ -146,6 +146,9 @@ func TestWhatIsKnownOfAVolumeClaim(t *testing.T) {
 		"its PersistentVolume is gone":                  {is: noVolume, want: recovery.Claim{UID: claim, Lost: true}},
 		"it is bound to a volume that is not there yet": {is: func(e *losingEtcd) { noVolume(e); e.claims[1].Status.Phase = corev1.ClaimPending }, want: recovery.Claim{UID: claim}},
 		"it has no volume yet":                          {is: func(e *losingEtcd) { e.claims[1].Spec.VolumeName, e.claims[1].Status.Phase = "", corev1.ClaimPending }, want: recovery.Claim{UID: claim}},
+		"its volume names nodes in a way that nobody can read": {is: func(e *losingEtcd) {
+			e.volumes[1].Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Operator = "Near"
+		}, fails: "read the node affinity of PersistentVolume volume-blue-etcd-data-1: "},
 		"nobody can read its volume": {is: func(e *losingEtcd) {
 			e.before = func(request string) error {
 				if request == "get PersistentVolume volume-blue-etcd-data-1" {
@@ -163,6 +166,47 @@ func TestWhatIsKnownOfAVolumeClaim(t *testing.T) {
 				t.Errorf("it is %+v", m.Claim)
 			}
 			expectError(t, err, test.fails)
+		})
+	}
+}
+
+// While a pod has a node, that is its host node, whatever its volume is tied to.
+func TestTheHostNodeOfAPod(t *testing.T) {
+	for name, test := range map[string]struct {
+		is   func(*losingEtcd)
+		want recovery.Host
+	}{
+		"it is there":                      {func(*losingEtcd) {}, recovery.Host{Name: "n1"}},
+		"its volume is tied to another":    {func(e *losingEtcd) { e.pods[1].Spec.NodeName = "n3" }, recovery.Host{Name: "n3"}},
+		"it is gone":                       {func(e *losingEtcd) { e.nodes = slices.Delete(e.nodes, 1, 2) }, recovery.Host{Name: "n1", Gone: true}},
+		"it is no host node any more":      {func(e *losingEtcd) { e.nodes[1].Labels = nil }, recovery.Host{Name: "n1"}},
+		"the pod has none, its volume has": {func(e *losingEtcd) { e.pods[1].Spec.NodeName = "" }, recovery.Host{Name: "n1"}},
+		"it was cordoned a moment ago":     {func(e *losingEtcd) { e.nodes[1].Spec.Unschedulable = true }, recovery.Host{Name: "n1", CordonedSince: now}},
+		"neither has one":                  {func(e *losingEtcd) { e.pods[1].Spec.NodeName, e.volumes[1].Spec.NodeAffinity = "", nil }, recovery.Host{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			test.is(e)
+			if m, err := e.second(t); err != nil || m.Host != test.want {
+				t.Errorf("%v; it is %+v", err, m.Host)
+			}
+		})
+	}
+}
+
+func TestSpareHostNodesTakePodsOfTheStatefulSet(t *testing.T) {
+	for name, test := range map[string]struct {
+		set  string
+		want int
+	}{"it tolerates their taints": {"blue-etcd-data", 1}, "it is missing": {"other", 0}} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			e.nodes[3].Spec.Taints = []corev1.Taint{{Key: "example.com/etcd", Value: "only", Effect: corev1.TaintEffectNoSchedule}}
+			e.set.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			e.set.Name = test.set
+			if state, err := e.state(t); err != nil || state.Spare != test.want {
+				t.Errorf("%v; %d are spare", err, state.Spare)
+			}
 		})
 	}
 }

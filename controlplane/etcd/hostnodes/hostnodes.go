@@ -1,5 +1,5 @@
-// Package hostnodes knows the host nodes of a control plane: which of them take another pod, which one a volume is tied to, and what the
-// host cluster says of each.
+// Package hostnodes says of the host nodes of an etcd cluster what the replacement of a lost member depends on: what they say,
+// which are spare, and which one a volume is tied to. It only reads.
 package hostnodes
 
 import (
@@ -25,7 +25,6 @@ const SelectedNode = "volume.kubernetes.io/selected-node"
 
 // Hosts are the host nodes of a control plane. All of them are read only where it matters: there may be thousands.
 type Hosts struct {
-	// live asks the API server of the host cluster, and selector is what labels of its host nodes have to match.
 	live     client.Reader
 	selector map[string]string
 	clock    clock.PassiveClock
@@ -35,7 +34,7 @@ type Hosts struct {
 	read map[string]*corev1.Node
 }
 
-// New returns host nodes of which none was read.
+// New returns the host nodes with some labels. It reads none of them yet. They keep what they read, so that each observation needs new ones.
 func New(live client.Reader, selector map[string]string, clock clock.PassiveClock) *Hosts {
 	return &Hosts{live: live, selector: selector, clock: clock, read: map[string]*corev1.Node{}}
 }
