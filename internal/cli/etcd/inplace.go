@@ -209,6 +209,9 @@ func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplan
 	switch {
 	case err == nil:
 		r.cluster.Say("KOKControlPlane %s works again, with etcd cluster %s", key, etcdclusters.Status(of, names.EtcdData).ClusterID)
+		if conditions.IsTrue(of, conditionsv1.EtcdRecoveringCondition) {
+			r.cluster.Say("Not all members are back: %s", conditions.GetMessage(of, conditionsv1.EtcdRecoveringCondition))
+		}
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("the restore of KOKControlPlane %s goes on; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())
@@ -287,8 +290,9 @@ func restoreWaitsFor(of *controlplanev1.KOKControlPlane, requested metav1.Time) 
 	if i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, refusedPrefix) }); i >= 0 && !over {
 		return lines[i], true
 	}
+	// A member that is lost, or whose host node is off, may be away for long: the control plane works without it.
 	switch recovering := seen(conditionsv1.EtcdRecoveringCondition); {
-	case recovering.Status == metav1.ConditionTrue:
+	case recovering.Status == metav1.ConditionTrue && (!over || recovering.Reason == conditionsv1.RestoringReason):
 		return recovering.Message, false
 	case !over:
 		return "the controller has yet to begin", false

@@ -20,6 +20,8 @@ func TestWhatARestoreInPlaceWaitsFor(t *testing.T) {
 	}
 	available := at(generation, conditionsv1.AvailableCondition, metav1.ConditionTrue, "")
 	recovered := at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionFalse, "")
+	restoring := at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionTrue, "the first member begins")
+	restoring.Reason = conditionsv1.RestoringReason
 	refused := at(generation, conditionsv1.ReconciledCondition, metav1.ConditionFalse, "etcd rolls out\nspec.etcd.restore: snapshot names nothing")
 	for name, test := range map[string]struct {
 		over       bool
@@ -31,13 +33,14 @@ func TestWhatARestoreInPlaceWaitsFor(t *testing.T) {
 		"the former state is told, of before the request": {false, []metav1.Condition{
 			at(generation-1, conditionsv1.ReconciledCondition, metav1.ConditionFalse, "spec.etcd.restore: an older request"),
 		}, "the controller has yet to begin", false},
-		"it is refused":              {false, []metav1.Condition{available, refused}, "spec.etcd.restore: snapshot names nothing", true},
-		"it stops pods":              {false, []metav1.Condition{at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionTrue, "pods have yet to stop")}, "pods have yet to stop", false},
-		"etcd is there, and no API":  {true, []metav1.Condition{recovered, at(generation, conditionsv1.AvailableCondition, metav1.ConditionFalse, "no API server")}, "the control plane is not available yet: no API server", false},
-		"availability is not known":  {true, []metav1.Condition{recovered}, "the control plane is not available yet", false},
-		"members join":               {true, []metav1.Condition{available, at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionTrue, "a member joins")}, "a member joins", false},
-		"it is over":                 {true, []metav1.Condition{available, recovered}, "", false},
-		"an old refusal is over too": {true, []metav1.Condition{available, recovered, refused}, "", false},
+		"it is refused":               {false, []metav1.Condition{available, refused}, "spec.etcd.restore: snapshot names nothing", true},
+		"it stops pods":               {false, []metav1.Condition{at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionTrue, "pods have yet to stop")}, "pods have yet to stop", false},
+		"etcd is there, and no API":   {true, []metav1.Condition{recovered, at(generation, conditionsv1.AvailableCondition, metav1.ConditionFalse, "no API server")}, "the control plane is not available yet: no API server", false},
+		"availability is not known":   {true, []metav1.Condition{recovered}, "the control plane is not available yet", false},
+		"etcd is being founded":       {true, []metav1.Condition{available, restoring}, "the first member begins", false},
+		"the host node of one is off": {true, []metav1.Condition{available, at(generation, conditionsv1.EtcdRecoveringCondition, metav1.ConditionTrue, "n1 is not heard from")}, "", false},
+		"it is over":                  {true, []metav1.Condition{available, recovered}, "", false},
+		"an old refusal is over too":  {true, []metav1.Condition{available, recovered, refused}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &controlplanev1.KOKControlPlane{}
