@@ -157,7 +157,7 @@ func TestEtcdIsNotFoundedAnewByItselfWithoutNeed(t *testing.T) {
 		says     string
 	}{
 		{"spec does not say so", "", func(tt *tenantTest) { tt.wipe("blue-etcd-data-0", "blue-etcd-data-1") }, ""},
-		{"the events wait for a person, and members of the data were given up once", controlplanev1.EtcdRecoversAutomatically, func(tt *tenantTest) {
+		{"the events wait for a person, and members of the data were given up once", controlplanev1.EtcdRecoversFromSurvivor, func(tt *tenantTest) {
 			edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
 				c.Spec.Etcd.GivenUp = []string{"blue-etcd-data-0", "blue-etcd-data-1"}
 			})
@@ -212,7 +212,7 @@ func TestEtcdIsFoundedAnewByItselfOnceAnHour(t *testing.T) {
 	if record := tt.record(); record.Restore == "" || record.Restore != last.Restore {
 		t.Errorf("the record was %+v and is %+v", last, record)
 	}
-	tt.expectReconciled("the second loss", "spec.etcd.recovery: etcd was founded anew at "+last.Restore+", and lost its quorum again")
+	tt.expectReconciled("the second loss", "spec.etcd.recovery: etcd-data was founded anew at "+last.Restore+", and lost its quorum again")
 }
 
 // losing is a tenant that works, whose data etcd may be founded anew by itself.

@@ -115,13 +115,17 @@ func TestEventsBeginAnewWhenAPersonAsksForIt(t *testing.T) {
 	})
 	t.Run("and a time that is yet to come stops nothing", func(t *testing.T) {
 		tt.t = t
-		before := tt.uids(names.EtcdEvents)
+		before, token := tt.uids(names.EtcdEvents), tt.eventsToken()
 		tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) {
 			s.Etcd.Events.FoundAnewAt = metav1.NewTime(time.Now().Add(2 * time.Minute).Truncate(time.Second))
 		})
 		tt.expectReconciled("with such a time", "spec.etcd.events.foundAnewAt is")
 		if got := tt.uids(names.EtcdEvents); !maps.Equal(got, before) {
 			t.Errorf("it was stopped: %v, then %v", before, got)
+		}
+		// Files that name it would tell, once it has come, that its members have joined.
+		if got := tt.eventsToken(); got != token {
+			t.Errorf("the token of its members was %q and is %q", token, got)
 		}
 		if health := tt.controlPlane().Status.EtcdHealth; health != "1/1 1/1" {
 			t.Errorf("etcd is %s", health)

@@ -204,12 +204,15 @@ func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
 }
 
 // restorable is a tenant that works, with a snapshot, on host nodes that are heard from.
-func restorable(t *testing.T, members int) *tenantTest {
+func restorable(t *testing.T, members int, edits ...func(*controlplanev1.KOKControlPlane)) *tenantTest {
 	t.Helper()
 	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
 		lasting(c)
 		c.Spec.Etcd.Data.Replicas = ptr.To(int32(members))
 		c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Recipients: []string{personKey}, Store: *inBucket.DeepCopy()}
+		for _, edit := range edits {
+			edit(c)
+		}
 	})
 	tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
 	tt.host.prefix = tt.key.Namespace + "-"
@@ -337,8 +340,8 @@ func (tt *tenantTest) record() (record rebuild.Record) {
 	config := &corev1.ConfigMap{}
 	if err := environment.Client.Get(tt.t.Context(), tt.inNamespace(names.RestoreRecord(tt.cluster.Name)), config); client.IgnoreNotFound(err) != nil {
 		tt.t.Fatal(err)
-	} else if err == nil {
-		if err := json.Unmarshal([]byte(config.Data[restore.RecordKey]), &record); err != nil {
+	} else if text, restored := config.Data[restore.RecordKey]; restored {
+		if err := json.Unmarshal([]byte(text), &record); err != nil {
 			tt.t.Fatal(err)
 		}
 	}

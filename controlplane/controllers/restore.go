@@ -50,6 +50,9 @@ func (r *Reconciler) restoreInPlace(ctx context.Context, s *scope) flow.Result {
 
 // recoverEtcd puts back what status lost about etcd clusters.
 func recoverEtcd(ctx context.Context, s *scope) error {
+	if events, changed := s.rebuild.EventsStatus(s.controlPlane); changed {
+		etcdclusters.SetStatus(s.controlPlane, events)
+	}
 	found, err := discovery.Unknown(ctx, s.host.Live, s.controlPlane, s.key)
 	if err != nil {
 		return err
@@ -66,9 +69,9 @@ func recoverVersions(s *scope) {
 	}
 }
 
-// readFormerEvents looks for what is left of an etcd with events that is founded anew.
+// readFormerEvents looks for what is left of an etcd with events that is founded anew, and whether it has to be.
 func (r *Reconciler) readFormerEvents(ctx context.Context, s *scope) (err error) {
-	s.formerEvents.FormerEvents, err = restore.ReadFormerEvents(ctx, r.restoreFacts(s), r.Clock.Now())
+	s.formerEvents.FormerEvents, s.rebuild.Progress, err = r.restorer().ReadFormerEvents(ctx, r.restoreFacts(s), s.rebuild.Progress)
 	s.note(s.formerEvents.Refused)
 	if s.formerEvents.Status != nil {
 		etcdclusters.SetStatus(s.controlPlane, *s.formerEvents.Status)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -84,12 +85,40 @@ func Voters(controlPlane *controlplanev1.KOKControlPlane, component string) int3
 	return count
 }
 
-// Founded tells one founding of an etcd cluster from another; empty for the first. The cluster ID is made of it.
-func Founded(controlPlane *controlplanev1.KOKControlPlane, component string) string {
-	if anew := controlPlane.Spec.Etcd.Events.FoundAnewAt; component == names.EtcdEvents && !anew.IsZero() {
-		return "/" + anew.UTC().Format(time.RFC3339)
+// EventsFoundedAt is when the etcd with the events was last founded anew, or is to be: as spec asks, or as status has it, when the controller
+// began by itself. It is zero for one that was founded once.
+func EventsFoundedAt(controlPlane *controlplanev1.KOKControlPlane) metav1.Time {
+	at, status := controlPlane.Spec.Etcd.Events.FoundAnewAt, Status(controlPlane, names.EtcdEvents)
+	if at.Before(&status.RestoredAt) {
+		at = status.RestoredAt
 	}
-	return ""
+	if restoring := status.Restoring; restoring != nil && at.Before(&restoring.RequestedAt) {
+		at = restoring.RequestedAt
+	}
+	return at
+}
+
+// Founded tells one founding of an etcd cluster from another; empty for the first. The cluster ID is made of it. What spec asks for counts
+// once status has it, for a time that is yet to come founds nothing, or if status is lost.
+func Founded(controlPlane *controlplanev1.KOKControlPlane, component string) string {
+	status := Status(controlPlane, names.EtcdEvents)
+	switch {
+	case component != names.EtcdEvents:
+		return ""
+	case status.Name == "":
+		return FoundedAt(controlPlane.Spec.Etcd.Events.FoundAnewAt)
+	case status.Restoring != nil:
+		return FoundedAt(status.Restoring.RequestedAt)
+	}
+	return FoundedAt(status.RestoredAt)
+}
+
+// FoundedAt is Founded of an etcd cluster that was founded anew at a time; zero for one that was founded once.
+func FoundedAt(at metav1.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return "/" + at.UTC().Format(time.RFC3339)
 }
 
 // Membership is what the configuration files of an etcd cluster depend on.

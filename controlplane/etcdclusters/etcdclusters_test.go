@@ -3,7 +3,9 @@ package etcdclusters
 import (
 	"slices"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -44,5 +46,46 @@ func TestStatusIsReadByComponent(t *testing.T) {
 	}
 	if Bootstrapped(controlPlane, names.KubeAPIServer) {
 		t.Error("kube-apiserver has the members of an etcd cluster")
+	}
+}
+
+// Members know their etcd by the founding that status has. A time of spec that is yet to come, which status does not have, is not among them.
+func TestByWhatMembersKnowTheirEtcd(t *testing.T) {
+	const first, second = "2026-03-04T05:00:00Z", "2026-03-04T06:00:00Z"
+	for name, test := range map[string]struct {
+		asked, restoring, restored string
+		lost                       bool
+		want, latest               string
+	}{
+		"it was founded once":                 {},
+		"it was founded anew":                 {asked: first, restored: first, want: first, latest: first},
+		"it was founded anew by itself":       {restored: second, want: second, latest: second},
+		"it was so after a person asked":      {asked: first, restored: second, want: second, latest: second},
+		"what is left of the former one goes": {restored: first, restoring: second, want: second, latest: second},
+		"spec has a time that is yet to come": {asked: second, restored: first, want: first, latest: second},
+		"status was lost":                     {asked: first, lost: true, want: first, latest: first},
+	} {
+		at := func(stamp string) metav1.Time {
+			parsed, _ := time.Parse(time.RFC3339, stamp) // The zero time for an empty one.
+			return metav1.NewTime(parsed)
+		}
+		c := &controlplanev1.KOKControlPlane{}
+		c.Spec.Etcd.Events.FoundAnewAt = at(test.asked)
+		status := controlplanev1.EtcdClusterStatus{Name: "events", RestoredAt: at(test.restored)}
+		if test.restoring != "" {
+			status.Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: at(test.restoring)}
+		}
+		if !test.lost {
+			SetStatus(c, status)
+		}
+		if got, want := Founded(c, names.EtcdEvents), FoundedAt(at(test.want)); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+		if got := EventsFoundedAt(c); !got.Time.Equal(at(test.latest).Time) {
+			t.Errorf("%s: it is founded at %s", name, got)
+		}
+		if got := Founded(c, names.EtcdData); got != "" {
+			t.Errorf("%s: the data etcd has %q", name, got)
+		}
 	}
 }

@@ -198,26 +198,43 @@ func startsOf(namespace string, adoption revision.Adoption) []Event {
 	return []Event{start, normal(reasonUpgradeStarted, "Upgrade", fmt.Sprintf("The upgrade from %s to %s reaches the API servers", adoption.From, adoption.To))}
 }
 
-// restoreOf is about a restore in place of the data etcd. It is a warning, for writes may be lost.
-func restoreOf(before, after *controlplanev1.KOKControlPlane) []Event {
-	was, is := etcdclusters.Status(before, names.EtcdData), etcdclusters.Status(after, names.EtcdData)
-	warning := func(reason, note string) []Event {
-		return []Event{{kind: corev1.EventTypeWarning, reason: reason, action: "Restore", note: note}}
+// restoreOf is about an etcd that is founded anew. It is a warning, for writes or events are lost.
+func restoreOf(before, after *controlplanev1.KOKControlPlane) (all []Event) {
+	for _, component := range etcdclusters.Components {
+		was, is := etcdclusters.Status(before, component), etcdclusters.Status(after, component)
+		warning := func(reason, note string) {
+			all = append(all, Event{kind: corev1.EventTypeWarning, reason: reason, action: "Restore", note: component + " " + note})
+		}
+		switch {
+		case is.Restoring != nil && (was.Restoring == nil || !was.Restoring.RequestedAt.Equal(&is.Restoring.RequestedAt)):
+			warning(reasonRestoreStarted, fmt.Sprintf("is founded anew%s: %s", beginningOf(is.Restoring), askedBy(after, component)))
+		case !is.RestoredAt.IsZero() && !is.RestoredAt.Equal(&was.RestoredAt):
+			warning(reasonRestored, fmt.Sprintf("was founded anew, as was asked for at %s", is.RestoredAt.UTC().Format(time.RFC3339)))
+		}
 	}
+	return all
+}
+
+// beginningOf is what an etcd begins with that is founded anew.
+func beginningOf(restoring *controlplanev1.EtcdRestoringStatus) string {
 	switch {
-	case is.Restoring != nil && (was.Restoring == nil || !was.Restoring.RequestedAt.Equal(&is.Restoring.RequestedAt)):
-		from, by := "KOKEtcdSnapshot "+is.Restoring.Snapshot, "spec.etcd.restore asks for it"
-		if is.Restoring.Survivor != "" {
-			from = "the data of member " + is.Restoring.Survivor
-		}
-		if ptr.Deref(is.Restoring.Automatic, false) {
-			by = fmt.Sprintf("no quorum can return, and spec.etcd.recovery is %s", after.Spec.Etcd.Recovery)
-		}
-		return warning(reasonRestoreStarted, fmt.Sprintf("%s is founded anew from %s: %s", names.EtcdData, from, by))
-	case !is.RestoredAt.IsZero() && !is.RestoredAt.Equal(&was.RestoredAt):
-		return warning(reasonRestored, fmt.Sprintf("%s was founded anew, as was asked for at %s", names.EtcdData, is.RestoredAt.UTC().Format(time.RFC3339)))
+	case restoring.Survivor != "":
+		return " from the data of member " + restoring.Survivor
+	case restoring.Snapshot != "":
+		return " from KOKEtcdSnapshot " + restoring.Snapshot
 	}
-	return nil
+	return ", empty"
+}
+
+// askedBy is why an etcd is founded anew.
+func askedBy(of *controlplanev1.KOKControlPlane, component string) string {
+	switch {
+	case ptr.Deref(etcdclusters.Status(of, component).Restoring.Automatic, false):
+		return fmt.Sprintf("no quorum can return, and spec.etcd.recovery is %s", of.Spec.Etcd.Recovery)
+	case component == names.EtcdEvents:
+		return "spec.etcd.events.foundAnewAt asks for it"
+	}
+	return "spec.etcd.restore asks for it"
 }
 
 // scaleOfEtcd goes by etcd's own list of members.

@@ -70,6 +70,14 @@ func data(wanted int32, listed []controlplanev1.EtcdMemberStatus) func(*controlp
 	}
 }
 
+// eventsBegin has the etcd with the events be founded anew.
+func eventsBegin(automatic *bool) func(*controlplanev1.KOKControlPlane) {
+	return func(c *controlplanev1.KOKControlPlane) {
+		c.Spec.Etcd.Recovery = controlplanev1.EtcdRecoversAutomatically
+		c.Status.Etcd[1].Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: metav1.NewTime(eventTime), Automatic: automatic}
+	}
+}
+
 func apiServers(exist, desired int32) func(*controlplanev1.KOKControlPlane) {
 	return func(c *controlplanev1.KOKControlPlane) {
 		c.Status.Replicas, c.Status.DesiredReplicas = ptr.To(exist), ptr.To(desired)
@@ -103,6 +111,29 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 		want          []string
 	}{
 		"a settled control plane says nothing": {},
+		"a person has the events begin anew": {
+			after: []change{eventsBegin(nil)},
+			want:  []string{"Warning EtcdRestoreStarted Restore: etcd-events is founded anew, empty: spec.etcd.events.foundAnewAt asks for it"},
+		},
+		"the events begin anew by themselves, once": {
+			before: []change{eventsBegin(nil)},
+			after:  []change{eventsBegin(ptr.To(true))},
+		},
+		"the events begin anew by themselves": {
+			after: []change{eventsBegin(ptr.To(true))},
+			want:  []string{"Warning EtcdRestoreStarted Restore: etcd-events is founded anew, empty: no quorum can return, and spec.etcd.recovery is Automatic"},
+		},
+		"nothing is left of the former events": {
+			before: []change{eventsBegin(ptr.To(true))},
+			after:  []change{func(c *controlplanev1.KOKControlPlane) { c.Status.Etcd[1].RestoredAt = metav1.NewTime(eventTime) }},
+			want:   []string{"Warning EtcdRestored Restore: etcd-events was founded anew, as was asked for at 2026-07-01T02:00:00Z"},
+		},
+		"a person has the data begin anew from a survivor": {
+			after: []change{func(c *controlplanev1.KOKControlPlane) {
+				c.Status.Etcd[0].Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: metav1.NewTime(eventTime), Survivor: "m"}
+			}},
+			want: []string{"Warning EtcdRestoreStarted Restore: etcd-data is founded anew from the data of member m: spec.etcd.restore asks for it"},
+		},
 		"one that is made says nothing of its rollouts and numbers": {
 			before: []change{fresh, is(rolling, metav1.ConditionTrue, 0, ""), apiServers(1, 1), data(1, members(1))},
 			after:  []change{is(rolling, metav1.ConditionFalse, 3, "")},

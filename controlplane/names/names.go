@@ -104,7 +104,7 @@ func Config(cluster, component string) string { return Object(cluster, component
 // credentials of the store.
 func Backup(cluster string) string { return Object(cluster, EtcdData) + "-backup" }
 
-// RestoreRecord is the name of the ConfigMap with the record of the last restore in place of the data etcd.
+// RestoreRecord is the name of the ConfigMap with the record of the last restore in place.
 func RestoreRecord(cluster string) string { return Object(cluster, EtcdData) + "-restore" }
 
 // KeyMaterial is the name of the Secret in the host cluster that holds the second copy of all key

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -34,7 +36,7 @@ func (r *Restorer) askByItself(ctx context.Context, of *Facts, p Progress) (aski
 			return p, nil, err
 		}
 	}
-	members, err := r.formerMembers(ctx, of, pods[names.EtcdData], told)
+	members, err := r.formerMembers(ctx, of, names.EtcdData, pods[names.EtcdData], told)
 	if err != nil {
 		return p, nil, err
 	}
@@ -43,26 +45,57 @@ func (r *Restorer) askByItself(ctx context.Context, of *Facts, p Progress) (aski
 		return p, nil, err
 	}
 	ask, reason := rebuild.Choose(members, snapshot, of.ControlPlane.Spec.Etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir)
-	until := p.Record.PausedUntil(r.Clock.Now())
+	until := rebuild.PausedUntil(p.Record.Restore, r.Clock.Now())
 	switch {
 	case reason != "":
 		return p, errors.New("spec.etcd.recovery: " + reason), nil
 	case ask == rebuild.Ask{}:
 		return p, nil, nil
 	case !until.IsZero():
-		return p, fmt.Errorf("spec.etcd.recovery: etcd was founded anew at %s, and lost its quorum again. Find out why members lose their data; it is founded anew again after %s, or when a person asks",
-			p.Record.Restore, rebuild.Stamp(until)), nil
+		return p, paused(names.EtcdData, p.Record.Restore, until), nil
 	}
 	p.request, p.automatic = rebuild.Stamp(r.Clock.Now()), &ask
 	return p, nil, nil
 }
 
+// askForEventsByItself has the controller ask for a new, empty etcd with the events, as spec.etcd.recovery allows, when members are proven to
+// have lost so much that no quorum can return. The time, by which the former etcd is known from then on, is zero while the controller does
+// not. refused tells people why it does not although it may. It writes nothing.
+func (r *Restorer) askForEventsByItself(ctx context.Context, of *Facts, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) (at metav1.Time, refused, err error) {
+	members, err := r.formerMembers(ctx, of, names.EtcdEvents, pods, backups.Answer{})
+	if err != nil {
+		return at, nil, err
+	}
+	founds, reason := rebuild.ChooseEmpty(members)
+	last, now := rebuild.Stamp(etcdclusters.EventsFoundedAt(of.ControlPlane).Time), r.Clock.Now()
+	until := rebuild.PausedUntil(last, now)
+	switch {
+	case reason != "":
+		return at, fmt.Errorf("spec.etcd.recovery: %s: %s", names.EtcdEvents, reason), nil
+	case !founds:
+		return at, nil, nil
+	case !until.IsZero():
+		return at, paused(names.EtcdEvents, last, until), nil
+	}
+	seconds := metav1.NewTime(now.Truncate(time.Second)) // API servers count them.
+	if former := olderThan(seconds, pods, claims); len(former.pods) < len(pods) || len(former.claims) < len(claims) {
+		return at, nil, nil // What is not older would be taken for a part of the new etcd.
+	}
+	return seconds, nil, nil
+}
+
+// paused says that an etcd is not founded anew by itself so soon after the last time.
+func paused(component, last string, until time.Time) error {
+	return fmt.Errorf("spec.etcd.recovery: %s was founded anew at %s, and lost its quorum again. Find out why members lose their data; it is founded anew again after %s, or when a person asks",
+		component, last, rebuild.Stamp(until))
+}
+
 // formerMembers is what is known of the data of each member that etcd listed last. Whom a person gave up does not matter: that may be left
 // from an earlier loss, and the member be back.
-func (r *Restorer) formerMembers(ctx context.Context, of *Facts, pods []corev1.Pod, told backups.Answer) ([]rebuild.Former, error) {
+func (r *Restorer) formerMembers(ctx context.Context, of *Facts, component string, pods []corev1.Pod, told backups.Answer) ([]rebuild.Former, error) {
 	hosts := hostnodes{live: of.Host.Live, now: r.Clock.Now(), heard: map[string]string{}, uids: map[string]string{}}
 	var members []rebuild.Former
-	for _, listed := range etcdclusters.Status(of.ControlPlane, names.EtcdData).Members {
+	for _, listed := range etcdclusters.Status(of.ControlPlane, component).Members {
 		m := rebuild.Former{
 			Name: listed.Name, Votes: listed.State == controlplanev1.EtcdMemberVoter,
 			LogTerm: told.Volumes[listed.Name].LogTerm, LogIndex: told.Volumes[listed.Name].LogIndex,

@@ -5,7 +5,9 @@
 //	Restorer.InPlace   takes the next step (inplace.go): stateOf reads the state (state.go), judge says what is wrong with the
 //	                   request (judge.go), and package etcd/rebuild decides on the step
 //	Restorer.Begin     tells members what the first one begins with, and which data must not start again (seed.go)
-//	ReadFormerEvents   finds what is left of a former etcd with events, and FormerEvents.Stop removes it (events.go)
+//	Restorer.ReadFormerEvents
+//	                   finds what is left of a former etcd with events, and has it founded anew when that may be done without a
+//	                   person (automatic.go); FormerEvents.Stop removes what is left (events.go)
 //
 // A reconcile fills in [Facts], and keeps what it gets back. This package changes neither a control plane nor its status or input.
 package restore

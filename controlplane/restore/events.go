@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,65 +25,90 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;delete
 
-// FormerEvents is what is left of the former etcd with the events, after a person asked to found it anew.
+// FormerEvents is what is left of the former etcd with the events, since it is to be founded anew.
 type FormerEvents struct {
 	pods   []string
 	claims []*corev1.PersistentVolumeClaim
-	// Status is the new status of the etcd, once nothing is left of the former one; nil while status stays as it is.
+	// Status is the new status of the etcd; nil while status stays as it is.
 	Status *controlplanev1.EtcdClusterStatus
-	// Refused tells people what is wrong with the request; nil if nothing is.
+	// Refused tells people what is wrong with the request, or why nothing is done by itself; nil if nothing is wrong.
 	Refused error
 }
 
 // Left reports whether anything is left of the former etcd.
 func (f *FormerEvents) Left() bool { return len(f.pods)+len(f.claims) > 0 }
 
-// ReadFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt. Once none is left, it makes the new status
-// from the members' files, because the present status may still describe the former etcd. If the files are of the former etcd, the new one
-// is yet to be founded. If they are of the new one, they name its members. It runs before the steps, because steps read status in parallel.
-// It asks the API server: a cache that lacks a former pod would let two etcds run. See docs/decisions/etcd.md#events-begin-anew-by-a-time.
-func ReadFormerEvents(ctx context.Context, of *Facts, now time.Time) (former FormerEvents, err error) {
-	asked := of.ControlPlane.Spec.Etcd.Events.FoundAnewAt
+// ReadFormerEvents looks for pods and volumes that are older than the time at which the etcd with the events is to be founded anew: a person
+// gave it, or the controller recorded it. Once none is left, it makes the new status from the members' files, because the present status may
+// still describe the former etcd. If the files are of the former etcd, the new one is yet to be founded. If they are of the new one, they name
+// its members. It runs before the steps, because steps read status in parallel. It asks the API server: a cache that lacks a former pod would
+// let two etcds run. See docs/decisions/etcd.md#events-begin-anew-by-a-time.
+func (r *Restorer) ReadFormerEvents(ctx context.Context, of *Facts, p Progress) (former FormerEvents, _ Progress, err error) {
+	at, asked := etcdclusters.EventsFoundedAt(of.ControlPlane), of.ControlPlane.Spec.Etcd.Events.FoundAnewAt
 	status := etcdclusters.Status(of.ControlPlane, names.EtcdEvents)
-	if asked.IsZero() || asked.Equal(&status.RestoredAt) || of.ControlPlane.Spec.Etcd.EventsInData() {
-		return former, nil
-	}
-	if asked.After(now) { // New pods would be older than it, too.
+	open := !at.Equal(&status.RestoredAt)
+	switch {
+	case of.ControlPlane.Spec.Etcd.EventsInData() || !open && !p.mayFoundEvents(of.ControlPlane):
+		return former, p, nil
+	case open && asked.After(r.Clock.Now()): // New pods would be older than it, too.
 		former.Refused = fmt.Errorf("spec.etcd.events.foundAnewAt is %s, which is yet to come: set it to a time that has passed", asked.UTC().Format(time.RFC3339))
-		return former, nil
+		return former, p, nil
 	}
-	byComponent, err := hostpods.List(ctx, of.Host.Live, of.Cluster)
+	pods, err := hostpods.List(ctx, of.Host.Live, of.Cluster)
 	if err != nil {
-		return former, err
+		return former, p, err
 	}
 	claims, err := operator.VolumeClaims(ctx, of.Host.Live, of.Cluster, names.EtcdEvents)
 	if err != nil {
-		return former, err
+		return former, p, err
 	}
-	pods := byComponent[names.EtcdEvents]
+	if !open {
+		if at, former.Refused, err = r.askForEventsByItself(ctx, of, pods[names.EtcdEvents], claims); err != nil || at.IsZero() {
+			return former, p, err
+		}
+		if p, err = p.writeEvents(ctx, of, at); err != nil {
+			return former, p, err
+		}
+	}
+	former = olderThan(at, pods[names.EtcdEvents], claims)
+	former.Status, err = former.status(ctx, of, at)
+	return former, p, err
+}
+
+// olderThan is what is left of the etcd from before a time.
+func olderThan(at metav1.Time, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) (former FormerEvents) {
 	for i := range pods {
-		if pods[i].CreationTimestamp.Before(&asked) {
+		if pods[i].CreationTimestamp.Before(&at) {
 			former.pods = append(former.pods, pods[i].Name)
 		}
 	}
 	for i := range claims {
-		if claims[i].CreationTimestamp.Before(&asked) {
+		if claims[i].CreationTimestamp.Before(&at) {
 			former.claims = append(former.claims, &claims[i])
 		}
 	}
-	if former.Left() {
-		return former, nil
+	return former
+}
+
+// status is the status of the etcd that is founded anew at a time.
+func (f *FormerEvents) status(ctx context.Context, of *Facts, at metav1.Time) (*controlplanev1.EtcdClusterStatus, error) {
+	if f.Left() {
+		status := etcdclusters.Status(of.ControlPlane, names.EtcdEvents)
+		status.Name, status.Restoring = etcdclusters.Name(names.EtcdEvents), &controlplanev1.EtcdRestoringStatus{RequestedAt: at}
+		if of.ControlPlane.Spec.Etcd.Events.FoundAnewAt.Before(&at) {
+			status.Restoring.Automatic = ptr.To(true)
+		}
+		return &status, nil
 	}
-	found, err := discovery.Find(ctx, of.Host.Live, etcdcomponent.Events, of.ControlPlane, of.Cluster)
+	found, err := discovery.Find(ctx, of.Host.Live, etcdcomponent.Events, etcdclusters.FoundedAt(at), of.Cluster)
 	if err != nil {
-		return former, err
+		return nil, err
 	}
 	if found == nil {
 		found = &controlplanev1.EtcdClusterStatus{Name: etcdclusters.Name(names.EtcdEvents), Bootstrapped: ptr.To(false)}
 	}
-	found.RestoredAt = asked
-	former.Status = found
-	return former, nil
+	found.RestoredAt = at
+	return found, nil
 }
 
 // Stop stops the former etcd with the events, and then deletes its volumes. Each reconcile takes one step. says tells people what the end

@@ -21,7 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
-// Restorer restores the data etcd of control planes.
+// Restorer founds the etcds of control planes anew.
 type Restorer struct {
 	// Management reads snapshots and their control planes in the management cluster, from a cache.
 	Management client.Reader
@@ -109,7 +109,7 @@ func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebui
 		}
 	case rebuild.Write:
 		var err error
-		if step.Progress, err = step.Progress.writeRecord(ctx, of, action.Record); err != nil {
+		if step.Progress, err = step.Progress.writeData(ctx, of, action.Record); err != nil {
 			step.Result = flow.Failed(err)
 			return false
 		}

@@ -47,7 +47,7 @@ func TestARestoreThatBeganByItselfGoesOn(t *testing.T) {
 			host := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: names.RestoreRecord(cluster.Name)}, Data: map[string]string{RecordKey: test.record},
 			}).Build()
-			p, err := Read(t.Context(), &Facts{ControlPlane: c, Cluster: cluster, Host: &hostclusters.Host{Live: host}})
+			p, err := Read(t.Context(), &Facts{ControlPlane: c, Cluster: cluster, Host: &hostclusters.Host{Client: host, Live: host}})
 			if err != nil || p.request != test.request || (p.automatic != nil) != test.automatic || p.Asked() != test.asked {
 				t.Errorf("%+v: %v", p, err)
 			}

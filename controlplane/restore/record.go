@@ -21,11 +21,16 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// RecordKey is the key of the record in its ConfigMap.
-const RecordKey = "record"
+// Keys of the ConfigMap with the record.
+const (
+	// RecordKey is that of the record of the data etcd.
+	RecordKey = "record"
+	// EventsKey is that of the time at which the controller last began by itself to found the etcd with the events anew.
+	EventsKey = "eventsFoundedAnewAt"
+)
 
-// Progress is how far a restore in place of the data etcd has come, as far as a reconcile knows. It is a value: a step that learns
-// more returns another one.
+// Progress is how far a restore in place has come, as far as a reconcile knows: all but events is about the data etcd. It is a value: a step
+// that learns more returns another one.
 type Progress struct {
 	// Record is the record of the last restore; empty until it is read.
 	Record rebuild.Record
@@ -39,6 +44,8 @@ type Progress struct {
 	refusal string
 	// superseded is a request of a person that is not later than the restore that the controller began by itself; empty for none.
 	superseded string
+	// events is when the controller last began by itself to found the etcd with the events anew; zero for never.
+	events metav1.Time
 	// read is true once the record was read, which only a restore that is not over needs. stored is the ConfigMap with the record; nil before
 	// the first restore.
 	read   bool
@@ -96,6 +103,18 @@ func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data co
 	return data, true
 }
 
+// EventsStatus is the status of the etcd with the events when the controller began by itself to found it anew, and status does not say so;
+// changed is false if status stays as it is.
+func (p *Progress) EventsStatus(controlPlane *controlplanev1.KOKControlPlane) (events controlplanev1.EtcdClusterStatus, changed bool) {
+	events = etcdclusters.Status(controlPlane, names.EtcdEvents)
+	if known := etcdclusters.EventsFoundedAt(controlPlane); !known.Before(&p.events) {
+		return events, false
+	}
+	events.Name = etcdclusters.Name(names.EtcdEvents)
+	events.Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: p.events, Automatic: ptr.To(true)}
+	return events, true
+}
+
 // Begins is what the new etcd begins with. While a restore is under way that is what it began by, whatever is asked for since.
 func (p *Progress) Begins(controlPlane *controlplanev1.KOKControlPlane) controlplanev1.EtcdRestoreSpec {
 	if !p.Record.UnderWay() || p.Record.Begins == nil {
@@ -137,10 +156,15 @@ func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduce
 	return reduced
 }
 
-// Read reads how far a restore in place has come. It reads the record only if a restore may have to begin or to go on, or if status,
-// which knows that, was lost.
+// Read reads how far a restore in place has come. It asks the API server for the record only if an etcd may have to be founded anew, or if
+// status, which knows whether the data etcd is, was lost. When the events began anew it knows from the cache: their conditions may be written
+// before the rest of status is.
 func Read(ctx context.Context, of *Facts) (Progress, error) {
-	p := Progress{request: requestOf(of.ControlPlane)}
+	p, cached := Progress{request: requestOf(of.ControlPlane)}, &corev1.ConfigMap{}
+	if err := of.Host.Client.Get(ctx, recordKey(of), cached); client.IgnoreNotFound(err) != nil {
+		return p, fmt.Errorf("read the record of the last restore in place, ConfigMap %s: %w", recordKey(of), err)
+	}
+	_, p.events, _ = parse(cached.Data) // What cannot be read is told when the record is needed.
 	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
 	open := p.request > rebuild.Stamp(data.RestoredAt.Time) || // Times in UTC, which sort as texts.
 		data.Restoring != nil || slices.Contains(unsettled, conditions.GetReason(of.ControlPlane, conditionsv1.EtcdRecoveringCondition))
@@ -162,20 +186,27 @@ func mayAskByItself(controlPlane *controlplanev1.KOKControlPlane) bool {
 		conditions.GetReason(controlPlane, conditionsv1.EtcdRecoveringCondition) == conditionsv1.NeedsDecisionReason
 }
 
+// mayFoundEvents reports whether the etcd with the events may have to be founded anew, and spec lets the controller do that without a person.
+// Its members may prove their loss only after the data etcd began to be restored.
+func (p *Progress) mayFoundEvents(controlPlane *controlplanev1.KOKControlPlane) bool {
+	return p.read && controlPlane.Spec.Etcd.Recovery == controlplanev1.EtcdRecoversAutomatically &&
+		slices.Contains(unsettled, conditions.GetReason(controlPlane, conditionsv1.EtcdRecoveringCondition))
+}
+
 // readRecord reads the record of the last restore in place.
 func (p Progress) readRecord(ctx context.Context, of *Facts) (Progress, error) {
-	config, key := &corev1.ConfigMap{}, client.ObjectKey{Namespace: of.Cluster.Namespace, Name: names.RestoreRecord(of.Cluster.Name)}
+	config, key := &corev1.ConfigMap{}, recordKey(of)
 	// A cache that lacks the record would let a restore that is under way begin again.
-	switch err := of.Host.Live.Get(ctx, key, config); {
+	err := of.Host.Live.Get(ctx, key, config)
+	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return p, fmt.Errorf("read the record of the last restore in place, ConfigMap %s: %w", key, err)
 	default:
-		var record rebuild.Record
-		if err := json.Unmarshal([]byte(config.Data[RecordKey]), &record); err != nil {
+		if p.Record, p.events, err = parse(config.Data); err != nil {
 			return p, fmt.Errorf("read the record of the last restore in place, ConfigMap %s: %w: put back what it was", key, err)
 		}
-		p.stored, p.Record = config, record
+		p.stored = config
 	}
 	p.read = true
 	if p.Record.Automatic && p.Record.Begins != nil && p.request <= p.Record.Restore { // Times in UTC, which sort as texts.
@@ -187,6 +218,23 @@ func (p Progress) readRecord(ctx context.Context, of *Facts) (Progress, error) {
 	return p, nil
 }
 
+func recordKey(of *Facts) client.ObjectKey {
+	return client.ObjectKey{Namespace: of.Cluster.Namespace, Name: names.RestoreRecord(of.Cluster.Name)}
+}
+
+// parse reads what the ConfigMap with the record has.
+func parse(data map[string]string) (record rebuild.Record, events metav1.Time, err error) {
+	if at := data[EventsKey]; at != "" {
+		if events.Time, err = time.Parse(time.RFC3339, at); err != nil {
+			return record, events, err
+		}
+	}
+	if text, has := data[RecordKey]; has || events.IsZero() { // Only the events may have been founded anew.
+		err = json.Unmarshal([]byte(text), &record)
+	}
+	return record, events, err
+}
+
 // requestOf identifies the restore in place that a control plane asks for, by its requestedAt; empty for none.
 func requestOf(controlPlane *controlplanev1.KOKControlPlane) string {
 	if controlPlane.Spec.Etcd.Restore == nil {
@@ -195,22 +243,38 @@ func requestOf(controlPlane *controlplanev1.KOKControlPlane) string {
 	return rebuild.Stamp(controlPlane.Spec.Etcd.Restore.RequestedAt.Time)
 }
 
-// writeRecord writes how far a restore has come. It runs before the step that the record is about.
-func (p Progress) writeRecord(ctx context.Context, of *Facts, record rebuild.Record) (Progress, error) {
+// writeData writes how far a restore of the data etcd has come. It runs before the step that the record is about.
+func (p Progress) writeData(ctx context.Context, of *Facts, record rebuild.Record) (Progress, error) {
 	raw, err := json.Marshal(record)
 	if err != nil {
 		return p, err
 	}
+	if p, err = p.writeRecord(ctx, of, RecordKey, string(raw)); err == nil {
+		p.Record = record
+	}
+	return p, err
+}
+
+// writeEvents writes when the controller began by itself to found the etcd with the events anew. It runs before anything stops.
+func (p Progress) writeEvents(ctx context.Context, of *Facts, at metav1.Time) (_ Progress, err error) {
+	if p, err = p.writeRecord(ctx, of, EventsKey, rebuild.Stamp(at.Time)); err == nil {
+		p.events = at
+	}
+	return p, err
+}
+
+// writeRecord writes one key of the ConfigMap with the record.
+func (p Progress) writeRecord(ctx context.Context, of *Facts, key, text string) (_ Progress, err error) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: of.Cluster.Namespace, Name: names.RestoreRecord(of.Cluster.Name), Labels: names.ComponentLabels(of.Cluster, names.EtcdData),
-	}}
+	}, Data: map[string]string{}}
 	if p.stored != nil {
 		config = p.stored.DeepCopy()
 	}
 	if of.HostOwner != nil {
 		config.OwnerReferences = []metav1.OwnerReference{*of.HostOwner}
 	}
-	config.Data = map[string]string{RecordKey: string(raw)}
+	config.Data[key] = text
 	if p.stored == nil {
 		err = of.Host.Client.Create(ctx, config, client.FieldOwner(names.FieldManager))
 	} else {
@@ -220,6 +284,6 @@ func (p Progress) writeRecord(ctx context.Context, of *Facts, record rebuild.Rec
 	if err != nil {
 		return p, fmt.Errorf("write the record of a restore in place, ConfigMap %s: %w", client.ObjectKeyFromObject(config), err)
 	}
-	p.stored, p.Record = config, record
+	p.stored = config
 	return p, nil
 }

@@ -21,7 +21,7 @@ func validateChange(before, after *controlplanev1.KOKControlPlane, table *versio
 	errs = append(errs, validateMembersChange(before, after, path.Child("etcd"))...)
 	errs = append(errs, validateOwnVolumesChange(before.Spec.Etcd.Backup, after.Spec.Etcd.Backup, path.Child("etcd", "backup", "store", "perMember"))...)
 	errs = append(errs, validateRestoreChange(before, after.Spec.Etcd, time.Now(), path.Child("etcd", "restore"))...)
-	errs = append(errs, validateFoundAnewChange(before.Spec.Etcd.Events, after.Spec.Etcd.Events, time.Now(), path.Child("etcd", "events", "foundAnewAt"))...)
+	errs = append(errs, validateFoundAnewChange(before, after.Spec.Etcd.Events, time.Now(), path.Child("etcd", "events", "foundAnewAt"))...)
 	errs = append(errs, validateKeyRotationChange(before.Spec.KeyRotation, after.Spec.KeyRotation, time.Now(), path.Child("keyRotation"))...)
 	errs = append(errs, validateEtcdVersionChange(before, after, table, path.Child("etcd", "image"))...)
 	return append(errs, validateEncryptionChange(before.Spec.EncryptionAtRest, after.Spec.EncryptionAtRest,

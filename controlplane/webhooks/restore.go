@@ -51,16 +51,17 @@ func validateRestore(spec controlplanev1.EtcdSpec, path *field.Path) field.Error
 }
 
 // validateFoundAnewChange refuses a time at which nothing could be founded, and one that is taken back: members know their etcd by it.
-func validateFoundAnewChange(before, after controlplanev1.EtcdEventsSpec, now time.Time, path *field.Path) field.ErrorList {
-	was, is := before.FoundAnewAt, after.FoundAnewAt
+// The controller may have founded it anew by itself since the time in spec.
+func validateFoundAnewChange(before *controlplanev1.KOKControlPlane, after controlplanev1.EtcdEventsSpec, now time.Time, path *field.Path) field.ErrorList {
+	was, last, is := before.Spec.Etcd.Events.FoundAnewAt, etcdclusters.EventsFoundedAt(before), after.FoundAnewAt
 	switch text := is.UTC().Format(time.RFC3339); {
 	case is.Equal(&was):
 	case is.IsZero():
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("cannot be taken away, for members know their etcd by it: leave %s there", was.UTC().Format(time.RFC3339)))}
 	case after.Mode == controlplanev1.EtcdEventsInData:
 		return field.ErrorList{field.Forbidden(path, "is for an etcd with events alone, and events.mode is InData: restore the data etcd, by spec.etcd.restore")}
-	case is.Before(&was):
-		return field.ErrorList{field.Invalid(path, text, fmt.Sprintf("must be later than %s, for members know their etcd by it: set it to the present time", was.UTC().Format(time.RFC3339)))}
+	case !last.IsZero() && !is.After(last.Time):
+		return field.ErrorList{field.Invalid(path, text, fmt.Sprintf("must be later than %s, for members know their etcd by it: set it to the present time", last.UTC().Format(time.RFC3339)))}
 	case is.After(now.Add(mostAhead)):
 		return field.ErrorList{field.Invalid(path, text, "must have passed: set it to the present time")}
 	}

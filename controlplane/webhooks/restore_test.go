@@ -105,6 +105,7 @@ func TestEventsBeginAnewAtATimeThatHasPassedAndIsNotTakenBack(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		before, after controlplanev1.EtcdEventsSpec
+		byItself      time.Duration
 		says          string
 	}{
 		"it is asked for":                    {after: at(0)},
@@ -114,10 +115,17 @@ func TestEventsBeginAnewAtATimeThatHasPassedAndIsNotTakenBack(t *testing.T) {
 		"it is yet to come":                  {after: at(time.Hour), says: "must have passed"},
 		"it is taken away":                   {before: at(-time.Hour), says: "cannot be taken away"},
 		"it becomes earlier":                 {before: at(-time.Hour), after: at(-2 * time.Hour), says: "must be later than 2026-03-04T04:00:00Z"},
+		"it was done by itself before":       {byItself: -time.Minute, after: at(0)},
+		"it was done by itself since":        {byItself: -time.Minute, after: at(-time.Hour), says: "must be later than 2026-03-04T04:59:00Z"},
 		"there is no etcd with events alone": {after: controlplanev1.EtcdEventsSpec{Mode: controlplanev1.EtcdEventsInData, FoundAnewAt: metav1.NewTime(now)}, says: "events.mode is InData"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validateFoundAnewChange(test.before, test.after, now, field.NewPath("foundAnewAt"))
+			before := &controlplanev1.KOKControlPlane{}
+			before.Spec.Etcd.Events = test.before
+			if test.byItself != 0 {
+				before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "events", RestoredAt: metav1.NewTime(now.Add(test.byItself))}}
+			}
+			errs := validateFoundAnewChange(before, test.after, now, field.NewPath("foundAnewAt"))
 			expectSays(t, errs, test.says)
 		})
 	}

@@ -174,11 +174,12 @@ type EtcdRestoreSpec struct {
 	RequestedAt metav1.Time `json:"requestedAt,omitempty,omitzero"`
 }
 
-// EtcdRestoringStatus is what a data etcd is being founded anew from: a snapshot, or a member that is left.
+// EtcdRestoringStatus is what an etcd is being founded anew from: a snapshot, or a member that is left. The etcd with the events has neither,
+// and begins empty.
 //
 // +kubebuilder:validation:MinProperties=1
 type EtcdRestoringStatus struct {
-	// requestedAt is spec.etcd.restore.requestedAt, or when the controller began by itself.
+	// requestedAt is spec.etcd.restore.requestedAt or spec.etcd.events.foundAnewAt, or when the controller began by itself.
 	// +required
 	RequestedAt metav1.Time `json:"requestedAt,omitempty,omitzero"`
 

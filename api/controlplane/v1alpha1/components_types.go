@@ -230,17 +230,17 @@ type AuditSpec struct {
 	MaxBackups int32 `json:"maxBackups,omitempty"`
 }
 
-// EtcdRecovery is what the controller may give up to bring back a data etcd whose quorum is lost for good.
+// EtcdRecovery is what the controller may give up to bring back an etcd whose quorum is lost for good.
 // +kubebuilder:validation:Enum=Members;Survivor;Automatic
 type EtcdRecovery string
 
 const (
 	// EtcdRecoversMembers replaces single members from the others, and gives nothing up. Everything else asks a person.
 	EtcdRecoversMembers EtcdRecovery = "Members"
-	// EtcdRecoversFromSurvivor also founds etcd anew from a member that is left. What only the lost ones had is lost.
+	// EtcdRecoversFromSurvivor also founds the data etcd anew from a member that is left. What only the lost ones had is lost.
 	EtcdRecoversFromSurvivor EtcdRecovery = "Survivor"
-	// EtcdRecoversAutomatically also founds etcd anew from the newest verified snapshot, when no member is left. What was written
-	// since is lost.
+	// EtcdRecoversAutomatically also founds the data etcd anew from the newest verified snapshot, when no member is left, and the etcd with the
+	// events, empty. What was written since the snapshot is lost, and all events.
 	EtcdRecoversAutomatically EtcdRecovery = "Automatic"
 )
 
@@ -272,10 +272,10 @@ type EtcdSpec struct {
 	// +optional
 	Restore *EtcdRestoreSpec `json:"restore,omitempty"`
 
-	// recovery says what the controller may give up by itself when most members of the data etcd have lost their data.
-	// With Members, the default, it gives up nothing. With Survivor it gives up what only the lost members had. With
-	// Automatic, which needs backup, it takes the newest verified snapshot when no member is left, and gives up what was
-	// written since. A member has lost its data when its volume is empty or damaged. The controller does not count a member
+	// recovery says what the controller may give up by itself when most members of an etcd have lost their data.
+	// With Members, the default, it gives up nothing. With Survivor it gives up what only the lost members of the data etcd had.
+	// With Automatic, which needs backup, it takes the newest verified snapshot when no member is left, and gives up what was
+	// written since. It also gives up all events then, when most members of their etcd have lost their data. A member has lost its data when its volume is empty or damaged. The controller does not count a member
 	// that it cannot reach, or that givenUp names.
 	// +optional
 	Recovery EtcdRecovery `json:"recovery,omitempty"`
@@ -314,7 +314,7 @@ type EtcdEventsSpec struct {
 
 	// foundAnewAt asks for a new, empty etcd for the events. The controller deletes the pods and the volumes of its members that are
 	// older than this time, and then makes new ones. All events are lost, and nothing else. Ask for it when most of its members
-	// have lost their data: "kok etcd restore-in-place --events" sets the present time. The time can only become later.
+	// have lost their data, unless recovery is Automatic: the controller does it by itself then. "kok etcd restore-in-place --events" sets the present time. The time can only become later.
 	// +optional
 	FoundAnewAt metav1.Time `json:"foundAnewAt,omitempty,omitzero"`
 

@@ -336,7 +336,7 @@ type EtcdClusterStatus struct {
 	Restoring *EtcdRestoringStatus `json:"restoring,omitempty"`
 
 	// restoredAt is spec.etcd.restore.requestedAt of the last restore in place that is over, or when the controller began it by itself. Of the etcd cluster with the events it is
-	// spec.etcd.events.foundAnewAt, once nothing of the former members is left.
+	// spec.etcd.events.foundAnewAt, or when the controller began by itself, once nothing of the former members is left.
 	// +optional
 	RestoredAt metav1.Time `json:"restoredAt,omitempty,omitzero"`
 

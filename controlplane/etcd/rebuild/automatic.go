@@ -35,11 +35,9 @@ const automaticPause = time.Hour
 // taken. volatile is true where data go with pods, so that no member survives. If a person is needed, reason says why. Both are empty while
 // there is a quorum, or so many have their data that one can return. A learner may lack most of the data, and never survives.
 func Choose(members []Former, snapshot string, volatile bool) (ask Ask, reason string) {
-	voters := slices.DeleteFunc(slices.Clone(members), func(m Former) bool { return !m.Votes })
-	left := slices.DeleteFunc(slices.Clone(voters), func(m Former) bool { return m.Lost })
-	works := slices.ContainsFunc(members, func(m Former) bool { return m.Ready })
+	left, lost := lostQuorum(members)
 	switch {
-	case works || len(voters) == 0 || majority(len(left), len(voters)):
+	case !lost:
 		return Ask{}, ""
 	case len(left) > 0 && !volatile:
 		return survivor(left)
@@ -49,14 +47,43 @@ func Choose(members []Former, snapshot string, volatile bool) (ask Ask, reason s
 	return Ask{Snapshot: snapshot}, ""
 }
 
+// ChooseEmpty says whether an etcd is founded anew, empty, without a person, because nobody needs its data. If a person is needed, reason
+// says why. A member that has its data neither survives nor holds this up, unless it is not heard from: it may run still.
+func ChooseEmpty(members []Former) (founds bool, reason string) {
+	left, lost := lostQuorum(members)
+	if !lost {
+		return false, ""
+	}
+	if silent := silent(left); len(silent) > 0 {
+		return false, fmt.Sprintf("members %s may have their data, and are not heard from: bring their host nodes back, or have the etcd founded anew by spec.etcd.events.foundAnewAt if they are gone for good", strings.Join(silent, ", "))
+	}
+	return true, ""
+}
+
+// lostQuorum reports whether no quorum can return, as far as that is proven, and which voters may have their data. A host node that is off or
+// cut off proves nothing.
+func lostQuorum(members []Former) (left []Former, lost bool) {
+	voters := slices.DeleteFunc(slices.Clone(members), func(m Former) bool { return !m.Votes })
+	left = slices.DeleteFunc(slices.Clone(voters), func(m Former) bool { return m.Lost })
+	works := slices.ContainsFunc(members, func(m Former) bool { return m.Ready })
+	return left, !works && len(voters) > 0 && !majority(len(left), len(voters))
+}
+
+// silent are the names of members that are not heard from.
+func silent(members []Former) (names []string) {
+	for _, m := range members {
+		if !m.Reached {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
 // survivor is the member whose log goes on the furthest: it has every acknowledged write that any of them has.
 func survivor(left []Former) (ask Ask, reason string) {
-	var silent, untold []string
-	furthest := left[0]
+	var untold []string
+	silent, furthest := silent(left), left[0]
 	for _, m := range left {
-		if !m.Reached {
-			silent = append(silent, m.Name)
-		}
 		if m.LogIndex == 0 {
 			untold = append(untold, m.Name)
 		}
@@ -73,13 +100,14 @@ func survivor(left []Former) (ask Ask, reason string) {
 	return Ask{Survivor: furthest.Name}, ""
 }
 
-// PausedUntil is when the next restore may begin by itself; zero if it may now. A record whose time cannot be read pauses nothing.
-func (r Record) PausedUntil(now time.Time) time.Time {
-	last, err := time.Parse(time.RFC3339, r.Restore)
-	if err != nil || !last.Add(automaticPause).After(now) {
+// PausedUntil is when etcd may be founded anew by itself after the last time, which is a stamp; zero if it may now. A time that is empty or
+// cannot be read pauses nothing.
+func PausedUntil(last string, now time.Time) time.Time {
+	at, err := time.Parse(time.RFC3339, last)
+	if err != nil || !at.Add(automaticPause).After(now) {
 		return time.Time{}
 	}
-	return last.Add(automaticPause)
+	return at.Add(automaticPause)
 }
 
 // Candidate is a snapshot that may be restored.

@@ -54,6 +54,40 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+func TestAnEmptyEtcdTakesThePlaceOfOneThatLostItsQuorum(t *testing.T) {
+	has := Former{Name: "h", Votes: true, Reached: true}
+	silent, lost, ready, learner := has, has, has, has
+	silent.Name, silent.Reached = "s", false
+	lost.Lost, ready.Ready, learner.Votes = true, true, false
+	for name, test := range map[string]struct {
+		members []Former
+		founds  bool
+		says    string
+	}{
+		"nobody is known":                         {nil, false, ""},
+		"all have their data":                     {[]Former{has, has, has}, false, ""},
+		"one of three is lost":                    {[]Former{lost, has, has}, false, ""},
+		"one is lost, and two are silent":         {[]Former{lost, silent, silent}, false, ""},
+		"two are only silent":                     {[]Former{silent, silent, has}, false, ""},
+		"all are only silent":                     {[]Former{silent, silent, silent}, false, ""},
+		"two of three are lost":                   {[]Former{lost, lost, has}, true, ""},
+		"the one that is left is silent":          {[]Former{lost, lost, silent}, false, "members s may have their data, and are not heard from"},
+		"one of two that are left is silent":      {[]Former{lost, lost, lost, has, silent}, false, "members s may have their data"},
+		"all are lost":                            {[]Former{lost, lost, lost}, true, ""},
+		"the only one is lost":                    {[]Former{lost}, true, ""},
+		"the only one is silent":                  {[]Former{silent}, false, ""},
+		"a learner makes no quorum":               {[]Former{lost, lost, has, learner}, true, ""},
+		"one is ready, so that there is a quorum": {[]Former{lost, lost, ready}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			founds, reason := ChooseEmpty(test.members)
+			if founds != test.founds || !strings.Contains(reason, test.says) || (test.says == "") != (reason == "") {
+				t.Errorf("got %t, %q", founds, reason)
+			}
+		})
+	}
+}
+
 // Data that go with their pods do not outlive the restore.
 func TestNoMemberWithVolatileDataSurvives(t *testing.T) {
 	members := []Former{{Name: "a", Votes: true, Lost: true}, {Name: "b", Votes: true, Lost: true}, {Name: "c", Votes: true, Reached: true}}
@@ -71,11 +105,11 @@ func TestNoRestoreBeginsByItselfSoonAfterAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	for passed, pauses := range map[time.Duration]bool{-time.Minute: true, time.Second: true, time.Hour - time.Second: true, time.Hour: false} {
-		if until := (Record{Restore: first}).PausedUntil(at.Add(passed)); until.IsZero() == pauses {
+		if until := PausedUntil(first, at.Add(passed)); until.IsZero() == pauses {
 			t.Errorf("%v later it pauses until %v", passed, until)
 		}
 	}
-	if until := (Record{}).PausedUntil(at); !until.IsZero() {
+	if until := PausedUntil("", at); !until.IsZero() {
 		t.Errorf("without a restore it pauses until %v", until)
 	}
 }

@@ -28,7 +28,7 @@ func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplane
 		if !cluster.AsComponent().IsOf(&controlPlane.Spec) || etcdclusters.Status(controlPlane, cluster.Component).Name != "" {
 			continue
 		}
-		found, err := Find(ctx, live, cluster, controlPlane, tenant)
+		found, err := Find(ctx, live, cluster, etcdclusters.Founded(controlPlane, cluster.Component), tenant)
 		if err != nil {
 			return all, err
 		}
@@ -40,8 +40,9 @@ func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplane
 }
 
 // Find reads from the host cluster what status should say about an etcd cluster. It returns nil for a cluster that is not bootstrapped yet.
+// founded is the founding that it is of.
 // live reads from the API server: a cache that is behind would let a member without data found the cluster anew.
-func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) (*controlplanev1.EtcdClusterStatus, error) {
+func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, founded string, tenant client.ObjectKey) (*controlplanev1.EtcdClusterStatus, error) {
 	config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
 	for _, present := range []struct {
 		name   string
@@ -56,7 +57,7 @@ func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster
 	if err != nil || seeded {
 		return nil, err // The files of a seeded cluster say from the beginning that it is bootstrapped, but its first member may not have restored the snapshot yet.
 	}
-	return described(cluster, tenant, etcdclusters.Founded(controlPlane, cluster.Component), config.Data, ptr.Deref(workload.Spec.Replicas, 0))
+	return described(cluster, tenant, founded, config.Data, ptr.Deref(workload.Spec.Replicas, 0))
 }
 
 // mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot. Then the Secret of its backup names

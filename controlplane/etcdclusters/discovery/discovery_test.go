@@ -79,7 +79,7 @@ func TestAnEtcdThatHasYetToBeginWithASnapshotIsNotTakenForFounded(t *testing.T) 
 	for file, founded := range map[string]bool{backup.SeedFile: false, backup.FormerFile: true} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Backup("blue")}, Data: map[string][]byte{file: []byte("{}")}}
 		host := fake.NewClientBuilder().WithObjects(config.DeepCopyObject().(client.Object), set.DeepCopy(), secret).Build()
-		found, err := Find(t.Context(), host, etcdcomponent.Data, &controlplanev1.KOKControlPlane{}, in.Cluster)
+		found, err := Find(t.Context(), host, etcdcomponent.Data, "", in.Cluster)
 		if err != nil || (found != nil) != founded {
 			t.Errorf("with %s it is %+v: %v", file, found, err)
 		}

@@ -30,7 +30,7 @@ func (r *inPlaceRestorer) foundEvents(ctx context.Context, of *controlplanev1.KO
 		return err
 	}
 	asked := metav1.NewTime(time.Now().Truncate(time.Second))
-	if last := of.Spec.Etcd.Events.FoundAnewAt; !asked.After(last.Time) { // The clock of this machine may be behind.
+	if last := etcdclusters.EventsFoundedAt(of); !asked.After(last.Time) { // The clock of this machine may be behind.
 		asked = metav1.NewTime(last.Add(time.Second))
 	}
 	if err := editSpec(ctx, r.client, of, func(spec *controlplanev1.KOKControlPlaneSpec) { spec.Etcd.Events.FoundAnewAt = asked }); err != nil {
@@ -67,9 +67,9 @@ func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string
 	switch {
 	case recovering != nil && recovering.Status == metav1.ConditionTrue && strings.Contains(recovering.Message, names.EtcdEvents):
 		return recovering.Message
-	case !status.RestoredAt.Time.Equal(asked.Time) && strings.Contains(reconciled, "foundAnewAt"):
+	case status.RestoredAt.Before(&asked) && strings.Contains(reconciled, "foundAnewAt"):
 		return reconciled
-	case !status.RestoredAt.Time.Equal(asked.Time):
+	case status.RestoredAt.Before(&asked):
 		return "the controller has yet to begin"
 	case !etcdclusters.Bootstrapped(of, names.EtcdEvents):
 		return "its members have yet to join"

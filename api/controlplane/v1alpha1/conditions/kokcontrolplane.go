@@ -160,8 +160,8 @@ const (
 	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
 	RecoveringReason = "Recovering"
 
-	// RestoringReason of EtcdRecoveringCondition: the data etcd is founded anew, as `spec.etcd.restore` asks, or as
-	// `spec.etcd.recovery` allows without a person. The API does not answer meanwhile.
+	// RestoringReason of EtcdRecoveringCondition: an etcd is founded anew, as `spec.etcd.restore` or `spec.etcd.events.foundAnewAt`
+	// asks, or as `spec.etcd.recovery` allows without a person. The API does not answer while it is the data etcd.
 	//
 	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
 	RestoringReason = "Restoring"
