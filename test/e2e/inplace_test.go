@@ -25,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -106,7 +107,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 	It("goes on with the data of the one member that has them, without a person who allowed it", Label("two_wiped_alone"), func(ctx SpecContext) {
 		b := newRecovering(ctx, "two-wiped-alone", controlplanev1.EtcdRecoversFromSurvivor)
 		members := b.members(ctx, names.EtcdData)
-		acknowledged := b.recoverAlone(ctx, "recovery_seconds_quorum_alone", members[:2])
+		acknowledged := b.recoverAlone(ctx, names.EtcdData, "recovery_seconds_quorum_alone", members[:2])
 		missing := b.missing(ctx, acknowledged)
 		figure("two_wiped_alone_lost_writes", len(missing), "writes")
 		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
@@ -116,7 +117,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 	It("begins with the newest snapshot when no member has its data, without a person who allowed it", Label("all_wiped_alone"), func(ctx SpecContext) {
 		b := newRecovering(ctx, "all-wiped-alone", controlplanev1.EtcdRecoversAutomatically)
 		b.take(ctx)
-		acknowledged := b.recoverAlone(ctx, "recovery_seconds_all_wiped_alone", b.members(ctx, names.EtcdData))
+		acknowledged := b.recoverAlone(ctx, names.EtcdData, "recovery_seconds_all_wiped_alone", b.members(ctx, names.EtcdData))
 		figure("recovery_point_writes_alone", len(b.missing(ctx, acknowledged)), "writes")
 		var before []string
 		for i := range kept {
@@ -138,18 +139,24 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		figure("recovery_seconds_events", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
 		b.expectHealthy(ctx)
 		Expect(b.clusterID(ctx)).To(Equal(data), "the ID of the data etcd")
-		event := &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "anew"},
-			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: metav1.NamespaceDefault}, Type: corev1.EventTypeNormal, Reason: "Test",
-		}
-		_, err := b.api.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).To(ContainElement(eventKeys + event.Namespace + "/" + event.Name))
+		event := b.tellEvent(ctx)
 
 		By("asking for it while all is well")
 		Expect(kok(ctx, append(strings.Fields(command), "--yes", "--timeout", restoring.String())...)).To(Succeed())
 		b.expectHealthy(ctx)
-		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(eventKeys + event.Namespace + "/" + event.Name))
+		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(event))
+	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+
+	It("has its events begin anew when most members with events have no data, without a person who allowed it", Label("events_wiped_alone"), func(ctx SpecContext) {
+		b := newRecovering(ctx, "events-wiped-alone", controlplanev1.EtcdRecoversAutomatically)
+		data, former := b.clusterID(ctx), b.tellEvent(ctx)
+		acknowledged := b.recoverAlone(ctx, names.EtcdEvents, "recovery_seconds_events_alone", b.members(ctx, names.EtcdEvents)[:2])
+		Expect(b.clusterID(ctx)).To(Equal(data), "the ID of the data etcd")
+		missing := b.missing(ctx, acknowledged)
+		figure("events_wiped_alone_lost_writes", len(missing), "writes")
+		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
+		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(former))
+		b.expectBackedUp(ctx, creation+backupEvery)
 	}, SpecTimeout(5*creation+restoring+2*backupEvery))
 })
 
@@ -166,24 +173,36 @@ func newRecovering(ctx context.Context, name string, recovery controlplanev1.Etc
 	return b
 }
 
-// recoverAlone wipes members while somebody writes, and waits until etcd is another cluster and all members are back. It returns the writes
-// that were acknowledged.
-func (b *backedUp) recoverAlone(ctx context.Context, named string, lost []string) []string {
+// tellEvent makes an Event, and returns its key in etcd.
+func (b *backedUp) tellEvent(ctx context.Context) string {
 	GinkgoHelper()
-	former, writer := b.clusterID(ctx), b.write(ctx)
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "anew"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: metav1.NamespaceDefault}, Type: corev1.EventTypeNormal, Reason: "Test",
+	}
+	_, err := b.api.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	key := eventKeys + event.Namespace + "/" + event.Name
+	Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).To(ContainElement(key))
+	return key
+}
+
+// recoverAlone wipes members of an etcd while somebody writes to the data, and waits until that etcd was founded anew and all members are back.
+// It returns the writes that were acknowledged.
+func (b *backedUp) recoverAlone(ctx context.Context, component, named string, lost []string) []string {
+	GinkgoHelper()
+	former, writer := b.etcdStatus(ctx, component).ClusterID, b.write(ctx)
 	for _, member := range lost {
 		b.wipe(ctx, member)
 	}
 	began := time.Now()
 	Eventually(ctx, func(g Gomega) {
-		controlPlane := b.controlPlane(ctx)
-		restored := slices.ContainsFunc(controlPlane.Status.Etcd, func(s controlplanev1.EtcdClusterStatus) bool { return !s.RestoredAt.IsZero() })
-		g.Expect(restored).To(BeTrue(), conditions.GetMessage(controlPlane, conditionsv1.EtcdRecoveringCondition))
-	}).WithTimeout(restoring).Should(Succeed())
+		g.Expect(b.etcdStatus(ctx, component).RestoredAt.Time).NotTo(BeZero(), conditions.GetMessage(b.controlPlane(ctx), conditionsv1.EtcdRecoveringCondition))
+	}).WithTimeout(restoring).Should(Succeed(), "%s is founded anew", component)
 	acknowledged := writer.stop()
 	b.expectHealthy(ctx)
 	figure(named, fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
-	Expect(b.clusterID(ctx)).NotTo(Equal(former), "the ID of the data etcd")
+	Expect(b.etcdStatus(ctx, component).ClusterID).NotTo(Equal(former), "the ID of %s", component)
 	return acknowledged
 }
 
@@ -255,12 +274,13 @@ func (b *backedUp) expectAllBack(ctx context.Context) {
 // clusterID is the ID of the data etcd, as the status has it.
 func (b *backedUp) clusterID(ctx context.Context) string {
 	GinkgoHelper()
-	for _, status := range b.controlPlane(ctx).Status.Etcd {
-		if status.Name == "data" {
-			return status.ClusterID
-		}
-	}
-	return ""
+	return b.etcdStatus(ctx, names.EtcdData).ClusterID
+}
+
+// etcdStatus is what status says of an etcd.
+func (b *backedUp) etcdStatus(ctx context.Context, component string) controlplanev1.EtcdClusterStatus {
+	GinkgoHelper()
+	return etcdclusters.Status(b.controlPlane(ctx), component)
 }
 
 // members are the names of the members of an etcd.
