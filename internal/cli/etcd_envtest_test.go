@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
@@ -467,11 +468,21 @@ func TestASnapshotIsRestoredWithTheKeysOfItsTime(t *testing.T) {
 		must[any](t)(nil, environment.Client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: cluster + "-encryption"}, secret))
 		return secret.Data["encryption-key"]
 	}
-	s.expect(0, []string{"The snapshot 20260304T050000Z of former/blue"}, f.restore("green", "--latest")...)
+	out = s.expect(0, []string{"The snapshot 20260304T050000Z of former/blue"}, f.restore("green", "--latest")...)
+	if strings.Contains(out, "keyRotation") {
+		t.Errorf("the newest snapshot asks for a rotation:\n%s", out)
+	}
 	if !bytes.Equal(encryptionKey("green"), other.EncryptionKey) {
 		t.Error("the newest snapshot comes without its key")
 	}
-	s.expect(0, []string{"The snapshot 20260304T040000Z of former/blue"}, f.restore("red", "--slot", "20260304T040000Z")...)
+	out = s.expect(0, []string{"The snapshot 20260304T040000Z of former/blue"}, f.restore("red", "--slot", "20260304T040000Z")...)
+	printed := struct {
+		Spec controlplanev1.KOKControlPlaneSpec
+	}{}
+	must[any](t)(nil, yaml.UnmarshalStrict([]byte(out), &printed))
+	if asked := printed.Spec.KeyRotation; !slices.Equal(asked.Kinds, []controlplanev1.KeyKind{controlplanev1.EncryptionKeyKind}) || asked.PrepareAfter.IsZero() || !asked.CompleteAfter.Equal(&asked.PrepareAfter) {
+		t.Errorf("the older snapshot asks for the rotation %+v:\n%s", asked, out)
+	}
 	if got := encryptionKey("red"); bytes.Equal(got, other.EncryptionKey) || len(got) != 32 {
 		t.Error("the older snapshot comes with the newer key")
 	}

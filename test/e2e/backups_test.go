@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -97,21 +98,21 @@ func (b *backedUp) backUp(c *controlplanev1.KOKControlPlane) {
 // restoresFrom has the tenant, when it is made, begin with a snapshot of another one, as a person has it who has the bucket and a key. The
 // time is set when the person begins.
 func (b *backedUp) restoresFrom(former client.ObjectKey, which ...string) *time.Time {
-	began, name := &time.Time{}, ""
+	began, printed := &time.Time{}, struct {
+		Spec controlplanev1.KOKControlPlaneSpec `json:"spec"`
+	}{}
 	b.prepare = func(ctx context.Context) {
 		*began = time.Now()
 		b.writeCredentials(ctx)
-		Expect(kok(ctx, append([]string{"etcd", "restore", b.Name, "--namespace", b.Namespace, "--identity-file", b.identity,
+		lines, err := env.output(ctx, "bin/kok", append([]string{"etcd", "restore", b.Name, "--namespace", b.Namespace, "--identity-file", b.identity,
 			"--s3-endpoint", b.store.Endpoint, "--s3-bucket", bucket, "--s3-prefix", former.Namespace + "/" + former.Name,
-			"--s3-credentials-secret", "s3", "--s3-ca-secret", "s3-ca"}, which...)...)).To(Succeed())
-		list := &controlplanev1.KOKEtcdSnapshotList{}
-		listAll(ctx, list, client.InNamespace(b.Namespace))
-		Expect(list.Items).To(HaveLen(1))
-		name = list.Items[0].Name
+			"--s3-credentials-secret", "s3", "--s3-ca-secret", "s3-ca", "--kubeconfig", env.proxy.GetKubeconfigPath()}, which...)...)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(yaml.UnmarshalStrict(lines, &printed)).To(Succeed(), "%s", lines)
 	}
 	b.edit = func(c *controlplanev1.KOKControlPlane) {
 		b.backUp(c)
-		c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: name}
+		c.Spec.Etcd.Restore, c.Spec.KeyRotation = printed.Spec.Etcd.Restore, printed.Spec.KeyRotation
 	}
 	return began
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 
@@ -182,4 +183,15 @@ func entries(ctx context.Context, objects store.Store, all []*opened) ([]listing
 		}
 	}
 	return found, of, nil
+}
+
+// rotatedSince reports whether a snapshot of the store that is later than a slot was taken with another encryption key than that of these keys.
+func rotatedSince(ctx context.Context, objects store.Store, all []*opened, slot time.Time, keys *opened) (bool, error) {
+	found, of, err := entries(ctx, objects, all)
+	for i, entry := range found {
+		if entry.Slot.After(slot) && of[i] != keys && archive.ReasonOf(entry.Err) != archive.Foreign {
+			return true, err
+		}
+	}
+	return false, err
 }

@@ -21,7 +21,8 @@ const restoreLong = `Prepare a new cluster whose data etcd begins with a snapsho
 
 It reads the former cluster's keys from the store, decrypts them with the secret key of a person, checks by them that the
 snapshot is genuine and verified, and writes what the new control plane begins with: Secrets with the keys that the snapshot
-was taken with, and a KOKEtcdSnapshot. Then create the Cluster and its KOKControlPlane with the line that is printed. Nothing is overwritten.
+was taken with, and a KOKEtcdSnapshot. Then create the Cluster and its KOKControlPlane with the lines that are printed. If the encryption key was
+rotated since, they have the new control plane encrypt everything by another key. Nothing is overwritten.
 
   --slot SLOT      a snapshot by its name in the store
   --latest         the newest one that is verified
@@ -150,6 +151,8 @@ type plan struct {
 	snapshot *controlplanev1.KOKEtcdSnapshot
 	// name is that of the KOKEtcdSnapshot, fingerprint that of the cluster CA.
 	name, fingerprint string
+	// former is true when the encryption key was rotated since the snapshot was taken.
+	former bool
 }
 
 func (r *restorer) run(ctx context.Context, name string) error {
@@ -196,6 +199,9 @@ func (r *restorer) restore(ctx context.Context, objects store.Store, identities 
 		}
 		m := entry.Manifest
 		keys = of
+		if p.former, err = rotatedSince(ctx, objects, all, entry.Slot, keys); err != nil {
+			return err
+		}
 		p.slot = archive.SlotName(entry.Slot)
 		p.of = fmt.Sprintf(" of %s/%s, taken %s at revision %d", m.Cluster.Namespace, m.Cluster.Name, m.Taken.UTC().Format(time.RFC3339), m.Revision)
 	} else {
@@ -259,9 +265,24 @@ spec:
   etcd:
     restore:
       snapshot: %s
-# Create both, and see how it comes up:
+%s# Create both, and see how it comes up:
 #   kubectl apply --namespace %s --filename %s.yaml
 #   %s status %s --namespace %s
-`, p.slot, p.of, p.fingerprint, r.key.Name, p.name, r.key.Namespace, r.key.Name, r.cluster.Program, r.key.Name, r.key.Namespace)
+`, p.slot, p.of, p.fingerprint, r.key.Name, p.name, p.rotation(time.Now()), r.key.Namespace, r.key.Name, r.cluster.Program, r.key.Name, r.key.Namespace)
 	return err
+}
+
+// rotation is the part of the spec by which the new control plane replaces a former encryption key by itself: it makes another one, writes all
+// encrypted objects again and drops the former one, once it works. Nobody else can need that key. It is empty if the key was not rotated.
+func (p *plan) rotation(now time.Time) string {
+	if !p.former {
+		return ""
+	}
+	at := now.UTC().Format(time.RFC3339)
+	return fmt.Sprintf(`  # The encryption key was rotated since this snapshot was taken: all is encrypted anew by another key, once the control plane works.
+  keyRotation:
+    kinds: [%s]
+    prepareAfter: %q
+    completeAfter: %q
+`, controlplanev1.EncryptionKeyKind, at, at)
 }
