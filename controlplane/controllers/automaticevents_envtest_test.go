@@ -69,12 +69,7 @@ func TestEventsBeginAnewByThemselves(t *testing.T) {
 // Nothing is founded anew that may come back, that spec does not allow, or that nobody knows to have stopped.
 func TestEventsDoNotBeginAnewByThemselvesWithoutNeed(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name     string
-		recovery controlplanev1.EtcdRecovery
-		before   func(*tenantTest)
-		says     string
-	}{
+	foundNothingAnew(t, losingEvents, []noNeed{
 		{"spec allows it for the data alone", controlplanev1.EtcdRecoversFromSurvivor, func(tt *tenantTest) {
 			tt.wipe("blue-etcd-events-0", "blue-etcd-events-1", "blue-etcd-events-2")
 		}, ""},
@@ -91,21 +86,7 @@ func TestEventsDoNotBeginAnewByThemselvesWithoutNeed(t *testing.T) {
 			tt.hearNode(1, false)
 			tt.hearNode(2, false)
 		}, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			tt := losingEvents(t, 3, tc.recovery)
-			before := tt.podUIDs()
-			tc.before(tt)
-			tt.settle()
-			if now := tt.podUIDs(); !maps.Equal(now, before) || tt.eventsRecord() != "" {
-				t.Errorf("the pods were %v and are %v, and the record is %q", before, now, tt.eventsRecord())
-			}
-			if tc.says != "" {
-				tt.expectReconciled(tc.name, tc.says)
-			}
-		})
-	}
+	})
 }
 
 // What made members lose their data may go on. A person need not wait.

@@ -150,12 +150,7 @@ func (tt *tenantTest) refuse(slots map[string]string) {
 // Nothing is given up that may come back, that spec does not allow, or soon after the last time.
 func TestEtcdIsNotFoundedAnewByItselfWithoutNeed(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name     string
-		recovery controlplanev1.EtcdRecovery
-		before   func(*tenantTest)
-		says     string
-	}{
+	foundNothingAnew(t, losing, []noNeed{
 		{"spec does not say so", "", func(tt *tenantTest) { tt.wipe("blue-etcd-data-0", "blue-etcd-data-1") }, ""},
 		{"the events wait for a person, and members of the data were given up once", controlplanev1.EtcdRecoversFromSurvivor, func(tt *tenantTest) {
 			edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
@@ -180,15 +175,29 @@ func TestEtcdIsNotFoundedAnewByItselfWithoutNeed(t *testing.T) {
 			tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == "blue-etcd-data-2" }
 			tt.hearNode(2, false)
 		}, "spec.etcd.recovery: members blue-etcd-data-2 may have their data, and are not heard from"},
-	} {
+	})
+}
+
+// noNeed is a loss after which the controller founds no etcd anew by itself. says is what it tells; empty for nothing.
+type noNeed struct {
+	name     string
+	recovery controlplanev1.EtcdRecovery
+	before   func(*tenantTest)
+	says     string
+}
+
+// foundNothingAnew fails if the controller founds an etcd of a tenant anew, or stops a pod.
+func foundNothingAnew(t *testing.T, tenant func(t *testing.T, members int, recovery controlplanev1.EtcdRecovery) *tenantTest, cases []noNeed) {
+	t.Helper()
+	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			tt := losing(t, 3, tc.recovery)
+			tt := tenant(t, 3, tc.recovery)
 			before := tt.podUIDs()
 			tc.before(tt)
 			tt.settle()
-			if record := tt.record(); record.Restore != "" {
-				t.Errorf("it has begun with %+v", record)
+			if data, events := tt.record(), tt.eventsRecord(); data.Restore != "" || events != "" {
+				t.Errorf("it has begun with %+v, and %q for the events", data, events)
 			}
 			if now := tt.podUIDs(); !maps.Equal(now, before) {
 				t.Errorf("the pods were %v and are %v", before, now)

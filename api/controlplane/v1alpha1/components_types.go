@@ -275,8 +275,9 @@ type EtcdSpec struct {
 	// recovery says what the controller may give up by itself when most members of an etcd have lost their data.
 	// With Members, the default, it gives up nothing. With Survivor it gives up what only the lost members of the data etcd had.
 	// With Automatic, which needs backup, it takes the newest verified snapshot when no member is left, and gives up what was
-	// written since. It also gives up all events then, when most members of their etcd have lost their data. A member has lost its data when its volume is empty or damaged. The controller does not count a member
-	// that it cannot reach, or that givenUp names.
+	// written since; and it gives up all events when most members of their etcd have lost their data. A member has lost its
+	// data when its volume is empty or damaged. The controller does not count a member that it cannot reach, or that givenUp
+	// names.
 	// +optional
 	Recovery EtcdRecovery `json:"recovery,omitempty"`
 
@@ -314,7 +315,8 @@ type EtcdEventsSpec struct {
 
 	// foundAnewAt asks for a new, empty etcd for the events. The controller deletes the pods and the volumes of its members that are
 	// older than this time, and then makes new ones. All events are lost, and nothing else. Ask for it when most of its members
-	// have lost their data, unless recovery is Automatic: the controller does it by itself then. "kok etcd restore-in-place --events" sets the present time. The time can only become later.
+	// have lost their data, unless recovery is Automatic: the controller does it by itself then. "kok etcd restore-in-place
+	// --events" sets the present time. The time can only become later.
 	// +optional
 	FoundAnewAt metav1.Time `json:"foundAnewAt,omitempty,omitzero"`
 

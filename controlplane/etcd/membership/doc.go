@@ -12,7 +12,8 @@
 //     members that it replaces, and says which are [State.Blank].
 //   - Once the wanted number of members votes, it never falls below: a missing member is added before a surplus one is removed.
 //     While the data of a voter is not that of the majority, no other one goes.
-//   - A pod that cannot stop, for its host node is not heard from, holds up its own member alone.
+//   - While the host cluster does not hear from a host node, pods on it cannot stop. Such a pod delays the return of its own member. No
+//     other member waits for it.
 //   - API servers know a member only while it votes: they are told of new ones when all have joined, and
 //     of those that leave before they do.
 //

@@ -37,7 +37,8 @@ type State struct {
 	Blank []int
 	// BlankUnknown is true when package recovery could not tell them, for what they depend on could not be read.
 	BlankUnknown bool
-	// Stuck are pods of members that are not listed, each with the name of its host node, which is not heard from: such a pod cannot stop.
+	// Stuck are the pods that cannot stop, because the host cluster does not hear from their host nodes. Each has the name of its host node.
+	// Etcd lists none of their members.
 	Stuck map[int]string
 	// Open are members whose configuration file lets them start without data, or is not there.
 	Open []int
@@ -138,7 +139,7 @@ func (s State) shrink(last Member) Action {
 	return Action{Kind: Remove, Ordinal: last.Ordinal}
 }
 
-// clean takes away what is left of members that were removed. What is stuck holds nothing else up.
+// clean takes away what is left of members that were removed. It passes over pods that are stuck, and over their volumes.
 func (s State) clean() Action {
 	for _, ordinal := range s.Pods {
 		if !s.stays(ordinal) && !s.stuck(ordinal) {
@@ -159,7 +160,7 @@ func (s State) clean() Action {
 	return Action{}
 }
 
-// waitForStuck waits for the first pod that cannot stop, once nothing else is to be done.
+// waitForStuck waits for the first pod that is stuck. It is the last step: all other members are as desired.
 func (s State) waitForStuck() Action {
 	for _, ordinal := range slices.Sorted(maps.Keys(s.Stuck)) {
 		if s.stuck(ordinal) && !s.stays(ordinal) {
@@ -204,7 +205,7 @@ func (s State) missing() int {
 	return ordinal
 }
 
-// stuck reports whether there is a pod of a former member that cannot stop. A pod that is new waits to be added.
+// stuck reports whether a member was removed and its pod cannot stop. A member whose pod is new was not removed: it waits to be added.
 func (s State) stuck(ordinal int) bool {
 	_, stuck := s.Stuck[ordinal]
 	return stuck && !slices.Contains(s.Blank, ordinal)

@@ -92,7 +92,7 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 	return state, err
 }
 
-// stuckPods are the pods of members that etcd does not list, on host nodes that are not heard from. Each has the name of its host node.
+// stuckPods finds the pods that [membership.State] calls stuck. It reads the host nodes of only those pods whose members etcd does not list.
 func (c *cluster) stuckPods(ctx context.Context, pods []corev1.Pod, health *etcd.Health) (map[int]string, error) {
 	stuck, hosts := map[int]string{}, c.hosts()
 	for i := range pods {

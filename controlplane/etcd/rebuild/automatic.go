@@ -47,8 +47,9 @@ func Choose(members []Former, snapshot string, volatile bool) (ask Ask, reason s
 	return Ask{Snapshot: snapshot}, ""
 }
 
-// ChooseEmpty says whether an etcd is founded anew, empty, without a person, because nobody needs its data. If a person is needed, reason
-// says why. A member that has its data neither survives nor holds this up, unless it is not heard from: it may run still.
+// ChooseEmpty decides whether the controller founds an etcd anew by itself. The new etcd is empty, because nobody needs the former data.
+// If a person has to decide, reason says why: the host cluster does not hear from a member that may have its data, so that this member may
+// still run.
 func ChooseEmpty(members []Former) (founds bool, reason string) {
 	left, lost := lostQuorum(members)
 	if !lost {

@@ -1,6 +1,7 @@
 // Package rebuild decides how the data etcd of a control plane that exists is founded anew: from a snapshot, or from the
-// data of the one member that is left. It also decides whether that, or an empty etcd, is to be without a person. It is pure: the controller reads the state, takes the step, and calls again. Why it is
-// so: docs/decisions/etcd.md#a-restore-in-place-stops-all-that-knows-the-former-data.
+// data of the one member that is left. It also decides whether the controller founds an etcd anew without a person: the data etcd
+// in one of these ways, and the etcd with the events empty. It is pure: the controller reads the state, takes the step, and calls
+// again. Why it is so: docs/decisions/etcd.md#a-restore-in-place-stops-all-that-knows-the-former-data.
 //
 // # A restore in place
 //
