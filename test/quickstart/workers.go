@@ -29,8 +29,8 @@ func (o *options) workers() int {
 	return labWorkers
 }
 
-// addWorkers makes the lab have bare hosts, a mirror that has what they install and the images of their pods, and a KOKSoftware that
-// describes it. The mirror gathers images while hosts boot.
+// addWorkers makes the lab have bare hosts, a mirror that has what they install and the images of their pods, and a KOKSoftware that kok
+// makes of it. The mirror gathers images while hosts boot.
 func (o *options) addWorkers(ctx context.Context) error {
 	wait, err := o.ownMirror().Start(ctx, o.lab, filepath.Join(o.programs, "lab"), func(step string) { o.log.Print("%s", step) })
 	if err != nil {
@@ -43,11 +43,15 @@ func (o *options) addWorkers(ctx context.Context) error {
 		return err
 	}
 	o.log.Print("the mirror %s has what they install, and the images of their pods", o.mirror.URL)
+	described, err := workers.Describe(ctx, filepath.Join(o.programs, "kok"), o.mirror, o.namespace, o.version, func(command string) { o.log.Print("$ %s", command) })
+	if err != nil {
+		return err
+	}
 	// A webhook whose manager became ready a moment ago may not be reachable yet.
 	return o.log.Wait(ctx, "the host cluster to accept a KOKSoftware of "+o.version, 30*time.Second, []string{
 		"kubectl --namespace kok-bootstrap-system get pods,endpointslices",
 	}, func(ctx context.Context) (bool, string, error) {
-		return true, "", workers.Describe(ctx, o.client, o.mirror, o.namespace, o.version)
+		return true, "", workers.EnsureSoftware(ctx, o.client, described)
 	})
 }
 

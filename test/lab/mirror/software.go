@@ -16,8 +16,10 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 )
 
+// ContainerdConfig is containerd's configuration on hosts of the lab.
+//
 //go:embed files/containerd.toml
-var containerdConfig string
+var ContainerdConfig string
 
 //go:embed files/containerd.service
 var containerdUnit string
@@ -148,7 +150,7 @@ func (m *Mirror) components(version string) []bootstrapv1.SoftwareComponent {
 			Variants: variant(fmt.Sprintf("%scontainerd/containerd/releases/download/%s/containerd-%s-linux-amd64.tar.gz", releasesServer, u.Containerd, strings.TrimPrefix(u.Containerd, "v")),
 				bootstrapv1.SoftwareUnpack{From: "bin/", To: programs}),
 			Unit:  bootstrapv1.SoftwareUnit{Name: "containerd.service", Content: containerdUnit},
-			Files: []bootstrapv1.SoftwareFile{{Path: "/etc/containerd/config.toml", Content: ptr.To(containerdConfig), Mode: "0644"}},
+			Files: []bootstrapv1.SoftwareFile{{Path: "/etc/containerd/config.toml", Content: ptr.To(ContainerdConfig), Mode: "0644"}},
 			Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckCRI, TimeoutSeconds: 60},
 		}, {
 			Name: Balancer, Variants: m.balancers(),

@@ -1,15 +1,21 @@
 package workers
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
@@ -18,8 +24,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 )
 
-// BareVariables are those of a template whose workers are bare: they install what a KOKSoftware describes, which Describe makes,
-// and pull images from a mirror.
+// BareVariables are those of a template whose workers are bare: they install what a KOKSoftware describes, which Describe
+// reads from a mirror, and pull images from a mirror.
 func BareVariables(m *mirror.Mirror) (map[string]string, error) {
 	mirrors, err := json.Marshal(RegistryMirrors(m))
 	return map[string]string{
@@ -36,21 +42,42 @@ func RegistryMirrors(m *mirror.Mirror) []bootstrapv1.RegistryMirror {
 	}}
 }
 
-// Describe makes the KOKSoftware that templates ask for by a Kubernetes version, as a mirror has it.
-func Describe(ctx context.Context, c client.Client, m *mirror.Mirror, namespace, version string) error {
-	wanted, err := m.Software(ctx, namespace, bootstrapv1.DefaultSoftwareByVersion, version)
+// Describe is the KOKSoftware that templates ask for by a Kubernetes version, as the program kok makes it of a mirror's files. say gets
+// the command before it runs.
+func Describe(ctx context.Context, kok string, m *mirror.Mirror, namespace, version string, say func(command string)) (*bootstrapv1.KOKSoftware, error) {
+	folder, err := os.MkdirTemp("", "kok-software-")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return describe(ctx, c, wanted)
+	defer os.RemoveAll(folder) //nolint:errcheck // It is a folder for temporary files.
+	authority, config := filepath.Join(folder, "mirror-ca.crt"), filepath.Join(folder, "containerd.toml")
+	if err := errors.Join(os.WriteFile(authority, []byte(m.CABundle), 0o600), os.WriteFile(config, []byte(mirror.ContainerdConfig), 0o600)); err != nil {
+		return nil, err
+	}
+	arguments := []string{
+		"software", "add", version, "--namespace", namespace, "--from", m.URL, "--exclusive", "--ca-file", authority, "--containerd-config", config, "--dry-run",
+	}
+	say(strings.Join(append([]string{"kok"}, arguments...), " "))
+	var progress bytes.Buffer
+	add := exec.CommandContext(ctx, kok, arguments...)
+	add.Stderr = &progress
+	text, err := add.Output()
+	if err != nil {
+		return nil, fmt.Errorf("kok software add: %w: %s", err, &progress)
+	}
+	described := &bootstrapv1.KOKSoftware{}
+	if err := yaml.UnmarshalStrict(text, described); err != nil {
+		return nil, fmt.Errorf("read what kok software add describes: %w", err)
+	}
+	return described, nil
 }
 
 // saysAnnotation is the digest of what a KOKSoftware was made to say, before the API server filled in defaults.
 const saysAnnotation = "example.com/says"
 
-// describe makes a KOKSoftware. One of its name that says something else makes room: machines that were made of it have what
+// EnsureSoftware makes a KOKSoftware. One of its name that says something else makes room: machines that were made of it have what
 // they need.
-func describe(ctx context.Context, c client.Client, wanted *bootstrapv1.KOKSoftware) error {
+func EnsureSoftware(ctx context.Context, c client.Client, wanted *bootstrapv1.KOKSoftware) error {
 	key := client.ObjectKeyFromObject(wanted)
 	text, err := json.Marshal(wanted.Spec)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestAKOKSoftwareStaysUntilItSaysSomethingElse(t *testing.T) {
 			if test.before != nil {
 				before := test.before.DeepCopy()
 				before.UID = "before"
-				create := func() error { return describe(ctx, c, before) }
+				create := func() error { return EnsureSoftware(ctx, c, before) }
 				if test.by {
 					create = func() error { return c.Create(ctx, before) }
 				}
@@ -50,7 +50,7 @@ func TestAKOKSoftwareStaysUntilItSaysSomethingElse(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := describe(ctx, c, test.now.DeepCopy()); err != nil {
+			if err := EnsureSoftware(ctx, c, test.now.DeepCopy()); err != nil {
 				t.Fatal(err)
 			}
 			there := &bootstrapv1.KOKSoftware{}
