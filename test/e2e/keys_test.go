@@ -266,7 +266,7 @@ func (t *tenant) expectKeys(ctx context.Context, reason string) (says string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := &controlplanev1.KOKControlPlane{}
-		g.Expect(env.client.Get(ctx, t.ObjectKey, controlPlane)).To(Succeed())
+		g.Expect(t.management().Get(ctx, t.ObjectKey, controlPlane)).To(Succeed())
 		condition := conditions.Get(controlPlane, conditionsv1.KeysRotatingCondition)
 		g.Expect(condition).NotTo(BeNil())
 		g.Expect(condition.Reason).To(Equal(reason), condition.Message)

@@ -71,7 +71,7 @@ var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(
 		since := t.readySince(ctx, node)
 		secrets = t.movedSecrets(ctx)
 		t.undisturbed(ctx, "move", worker, func() {
-			Expect(env.run(ctx, env.clusterctl, "move", "--namespace", t.Namespace, "--to-kubeconfig", other.kubeconfig, "--config", clusterctlConfig())).To(Succeed())
+			t.moveTo(ctx, other)
 			t.expectAllWell(ctx, other.client)
 			t.expectMachines(ctx, other.client, t.workers)
 		})
@@ -125,6 +125,10 @@ var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(
 			Expect(after).To(HaveKeyWithValue(name, was))
 		}
 	}, SpecTimeout(2*creation+2*join))
+
+	It("rotates its keys, although the link to its host cluster is cut, and it moves in the middle of both phases", func(ctx SpecContext) {
+		t.rotateOnTheMove(ctx, other, worker)
+	}, SpecTimeout(4*creation+3*rotating))
 
 	It("is deleted from there, and nothing of it is left in its host cluster", func(ctx SpecContext) {
 		Expect(other.client.Delete(ctx, t.clusterObject())).To(Succeed())

@@ -63,6 +63,8 @@ type tenant struct {
 	class *string
 	// prepare, if it is set, puts into the new namespace what the template needs.
 	prepare func(context.Context)
+	// managedBy, if it is set, is the management cluster that the tenant was moved to.
+	managedBy client.Client
 
 	access *rest.Config
 	api    *kubernetes.Clientset
@@ -177,8 +179,16 @@ func (t *tenant) cluster(ctx context.Context) *clusterv1.Cluster {
 func (t *tenant) controlPlane(ctx context.Context) *controlplanev1.KOKControlPlane {
 	GinkgoHelper()
 	controlPlane := &controlplanev1.KOKControlPlane{}
-	get(ctx, t.ObjectKey, controlPlane)
+	Eventually(ctx, func() error { return t.management().Get(ctx, t.ObjectKey, controlPlane) }).Should(Succeed())
 	return controlPlane
+}
+
+// management is a client of the tenant's management cluster.
+func (t *tenant) management() client.Client {
+	if t.managedBy != nil {
+		return t.managedBy
+	}
+	return env.client
 }
 
 // secret reads a Secret of the tenant's namespace.
