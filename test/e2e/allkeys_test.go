@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -53,10 +52,7 @@ var _ = Describe("All keys of a tenant", Label(full, ofKeys, "all_keys"), func()
 		Eventually(ctx, func() string { return t.saysOfKeys(ctx) }).WithTimeout(rotating).ShouldNot(MatchRegexp(`\bpods/`), "owners of pods that need the former CA")
 
 		By("the former keys are dropped")
-		given := regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(t.saysOfKeys(ctx), -1)
-		list, err := json.Marshal(given)
-		Expect(err).NotTo(HaveOccurred())
-		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), list))
+		t.dropFormerKeys(ctx, t.saysOfKeys(ctx))
 		t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of all six kinds")
 		t.connect(ctx)

@@ -89,10 +89,7 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			t.expectSecrets(ctx)
 
 			By("the former keys are dropped")
-			given := regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(says, -1)
-			list, err := json.Marshal(given)
-			Expect(err).NotTo(HaveOccurred())
-			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), list))
+			t.dropFormerKeys(ctx, says)
 			t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 			over, tries := time.Now(), former.tries(ctx, t, worker)
 			taken := takenAfter(ctx, over, tries)
@@ -273,6 +270,14 @@ func (t *tenant) expectKeys(ctx context.Context, reason string) (says string) {
 		says = condition.Message
 	}).WithTimeout(rotating).Should(Succeed(), "KeysRotating of %s", t.ObjectKey)
 	return says
+}
+
+// dropFormerKeys has the second phase begin, and gives up what the message of the first phase names and nobody restarts.
+func (t *tenant) dropFormerKeys(ctx context.Context, says string) {
+	GinkgoHelper()
+	given, err := json.Marshal(regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(says, -1))
+	Expect(err).NotTo(HaveOccurred())
+	patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), given))
 }
 
 // restartPods has all DaemonSets and Deployments of the tenant make their pods anew, as docs/keys.md tells people to.

@@ -16,12 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
@@ -140,6 +145,43 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers), 
 			t.expectWorkers(ctx, t.workers)
 		})
 	}, SpecTimeout(4*creation))
+
+	It("get certificates by the new cluster CA when it rotates, and stay ready", func(ctx SpecContext) {
+		former := t.formerCA(ctx, pki.CACert, pki.CAKey)
+		byAttacker, err := former.Client("attacker", "system:masters")
+		Expect(err).NotTo(HaveOccurred())
+		tries := func() []try {
+			return at(append(t.servers(ctx), kubeletOf(ctx, worker)), certificate("who has the key of the former CA", byAttacker))
+		}
+		expectTaken(ctx, tries())
+		nodes, err := readiness.Watch(ctx, t.api, clock.RealClock{})
+		Expect(err).NotTo(HaveOccurred())
+
+		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q],"prepareAfter":%q}}}`, controlplanev1.ClusterCAKind, time.Now().UTC().Format(time.RFC3339)))
+		t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
+		for _, file := range []string{"kubelet-client-current.pem", "kubelet-server-current.pem"} {
+			Expect(signed(ctx, former, worker, file)).To(BeFalse(), "the former CA signed %s of %s", file, worker.Name)
+		}
+		expectTaken(ctx, tries())
+		t.expectLogs(ctx)
+		notReady := nodes.NotReady()
+
+		t.connect(ctx)
+		nodes, err = readiness.Watch(ctx, t.api, clock.RealClock{})
+		Expect(err).NotTo(HaveOccurred())
+		t.restartPods(ctx)
+		Eventually(ctx, func() string { return t.saysOfKeys(ctx) }).WithTimeout(rotating).ShouldNot(MatchRegexp(`\bpods/`), "owners of pods that need the former CA")
+		t.dropFormerKeys(ctx, t.saysOfKeys(ctx))
+		t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
+		over := time.Now()
+		t.connect(ctx)
+		taken := takenAfter(ctx, over, tries())
+		figure("kubeadm_old_credentials_accepted_after", taken, "certificates by the former CA")
+		Expect(taken).To(BeZero(), "certificates by the former CA that are taken")
+		t.expectLogs(ctx)
+		t.expectWorkers(ctx, t.workers)
+		Expect(notReady+nodes.NotReady()).To(BeZero(), "a Node was not ready for a while")
+	}, SpecTimeout(2*creation+2*join+3*rotating))
 
 	It("are InUse as hosts of those who do not know their cluster, and nothing on them changes", Label(foreignHosts), func(ctx SpecContext) {
 		h := t.joinByHand(ctx, built)

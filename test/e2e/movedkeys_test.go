@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -61,9 +59,7 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 	expectTaken(ctx, former.tries(ctx, t, worker))
 
 	By("it moves again while the former keys are dropped")
-	given, err := json.Marshal(regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(says, -1))
-	Expect(err).NotTo(HaveOccurred())
-	patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), given))
+	t.dropFormerKeys(ctx, says)
 	t.expectKeys(ctx, conditionsv1.KeysCompletingReason)
 	t.moveTo(ctx, other)
 	t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
