@@ -29,6 +29,10 @@ const tags = "envtest,root"
 // sideBySide is how many parallel tests of a package run at once. They mostly wait for an API server.
 const sideBySide = "-parallel=4"
 
+// packagesAtOnce is how many packages are tested at once, one more than the two cores of CI: their tests mostly wait, and the longest one
+// takes longer than all others together on one core.
+const packagesAtOnce = "-p=3"
+
 func main() {
 	cmd := &cobra.Command{Use: "gotests", Short: "Run Go's tests that need no lab"}
 	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every, "findings": findings} {
@@ -87,7 +91,7 @@ func others(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return goTest(ctx, "out/test-others.json", plain, ordered, "-tags="+tags, "-timeout=45m", sideBySide)
+	return goTest(ctx, "out/test-others.json", plain, ordered, "-tags="+tags, "-timeout=45m", sideBySide, packagesAtOnce)
 }
 
 func every(ctx context.Context) error {
