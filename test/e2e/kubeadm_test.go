@@ -70,7 +70,7 @@ const labMachine = `{"spec":{"template":{"spec":{"joinConfiguration":{"nodeRegis
 	"ignorePreflightErrors":["SystemVerification","Swap","FileContent--proc-sys-net-ipv4-ip_forward"],
 	"kubeletExtraArgs":[{"name":"cgroup-driver","value":"cgroupfs"},{"name":"fail-cgroupv1","value":"false"}]}}}}}}`
 
-var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers), func() {
+var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers, "kubeadm"), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	t := newTenant("kubeadm", "v1.36.3", variables)
