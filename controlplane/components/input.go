@@ -56,8 +56,7 @@ type Input struct {
 	EtcdMembers map[string]int32 `json:"-"`
 	// ServiceAccountKeys are the files of service account keys where a rotation gave the tenant another key, EncryptionKeys those of
 	// encryption keys, ClusterCAs those of cluster CAs, FrontProxyCAs those of front proxy CAs, EtcdCAs and EtcdEventsCAs those of the CAs of
-	// both etcd clusters. A rotation
-	// restarts what has other files in its next phase.
+	// both etcd clusters. Each phase of a rotation changes these files, and so restarts the components that have them.
 	ServiceAccountKeys KeyFiles `json:"serviceAccountKeys,omitzero"`
 	EncryptionKeys     KeyFiles `json:"encryptionKeys,omitzero"`
 	ClusterCAs         KeyFiles `json:"clusterCAs,omitzero"`

@@ -27,15 +27,17 @@ import (
 )
 
 var (
-	everyone     = []string{names.EtcdData, names.EtcdEvents, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
-	bothEtcds    = []string{names.EtcdData, names.EtcdEvents}
-	apiServer    = []string{names.KubeAPIServer}
-	manager      = []string{names.KubeControllerManager}
-	scheduler    = []string{names.KubeScheduler}
-	dataOnly     = []string{names.EtcdData}
-	eventsOnly   = []string{names.EtcdEvents}
-	nobody       []string
-	anotherImage = "registry.example/another:1"
+	everyone   = []string{names.EtcdData, names.EtcdEvents, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
+	bothEtcds  = []string{names.EtcdData, names.EtcdEvents}
+	apiServer  = []string{names.KubeAPIServer}
+	manager    = []string{names.KubeControllerManager}
+	scheduler  = []string{names.KubeScheduler}
+	dataOnly   = []string{names.EtcdData}
+	eventsOnly = []string{names.EtcdEvents}
+	nobody     []string
+	// kubernetesPrograms are all components but etcd.
+	kubernetesPrograms = []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
+	anotherImage       = "registry.example/another:1"
 )
 
 // change is one change of the inputs and the components that adopt a new rendering for it.
@@ -62,8 +64,14 @@ var changes = slices.Concat([]change{
 	}, apiServer},
 	{"the front proxy CAs that are trusted", func(in *components.Input) {
 		in.FrontProxyCAs = components.KeyFiles{Trusted: []string{"", "0123456789"}}
-	}, []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}},
+	}, kubernetesPrograms},
 	{"the front proxy CA that is used", func(in *components.Input) { in.FrontProxyCAs = components.KeyFiles{Used: "0123456789"} }, apiServer},
+
+	{"the cluster CAs that are trusted", func(in *components.Input) {
+		in.ClusterCAs = components.KeyFiles{Trusted: []string{"", "0123456789"}}
+	}, kubernetesPrograms},
+	{"the cluster CA that is used", func(in *components.Input) { in.ClusterCAs = components.KeyFiles{Used: "0123456789"} }, kubernetesPrograms},
+	{"the cluster CA that is shown", func(in *components.Input) { in.ClusterCAs = components.KeyFiles{Shown: "0123456789"} }, kubernetesPrograms},
 
 	{"the CAs of the data etcd that are trusted", func(in *components.Input) {
 		in.EtcdCAs = components.KeyFiles{Trusted: []string{"", "0123456789"}}

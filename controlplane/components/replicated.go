@@ -147,7 +147,7 @@ func (r Replicated) metricsReaders(in *Input) []networkingv1.NetworkPolicyIngres
 }
 
 // certificates are one to serve with, and one to dial kube-apiserver with as the user "system:<component>", to which
-// Kubernetes binds the component's role.
+// Kubernetes or controlplane/tenant/rbac.go binds the component's role.
 func (r Replicated) certificates(in *Input, of Issuance) (Certificates, error) {
 	user := "system:" + r.Name
 	kubeconfigs := map[string][]byte{}

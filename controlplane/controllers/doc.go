@@ -31,8 +31,9 @@
 //
 // # What an upgrade restarts
 //
-// When spec.version changes: both etcds side by side, each one member after the other, if the version brings another etcd,
-// or the provider was upgraded since they took a rendering; else none of them. Then API servers, then controller-manager and
+// When spec.version changes: both etcds side by side, each one member after the other, if the new rendering has another pod template. It
+// has one if the version brings another image of etcd and spec.etcd.image names none, or if the provider was upgraded since etcd took a
+// rendering. Even if no member restarts, all have to be available before the upgrade goes on. Then API servers, then controller-manager and
 // scheduler side by side. Which member of etcd is next is etcd/rollout's; pods of the others are replaced by their
 // DaemonSet or Deployment, as its updateStrategy says (components/<name>). In the tenant, kube-proxy then rolls out on all workers,
 // and CoreDNS and konnectivity's agents do where the version brings another image of them. Kubelet and kok-apiserver-lb do not
@@ -54,7 +55,7 @@
 //	… takes no change while …                    adoption/held.go: Adopter.heldBack, Adopter.Held; etcdclusters/members.go: Growing
 //	… takes no change while it loses members     etcdmembers/apply.go: Members.heldWhileLosing
 //	StatefulSet … was deleted and …              etcdmembers/stopping.go: Members.stoppingPods
-//	no message: an even number of members votes  etcdmembers/rendering.go: Members.renderingOf; etcdclusters/members.go: EvenVoters
+//	(nothing) an even number of members votes    etcdmembers/rendering.go: Members.renderingOf; etcdclusters/members.go: EvenVoters
 //	… stays as it is, for its members keep …     etcdmembers/volatile.go: Members.holdsStoredRendering, Members.replacesPods
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices; addresses/exposure.go: Exposed

@@ -37,8 +37,8 @@ type choice struct {
 	problem string
 }
 
-// choose decides, from all revisions of a component from the oldest to the newest. A revision that is named holds while the wanted
-// inputs are those that it was made from. While it holds the newest revision has its objects, whatever the rollout's time is. A new
+// choose decides, from all revisions of a component from the oldest to the newest. A revision that
+// spec.rollout.renderings names holds while the wanted inputs are those that it was made from. While it holds the newest revision has its objects, whatever the rollout's time is. A new
 // revision with these objects is made for a later time all the same: else the component would be rendered anew as soon as no revision is
 // named any more.
 func choose(revisions []appsv1.ControllerRevision, want wanted, judge func(*appsv1.ControllerRevision) error) (choice, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,6 +17,7 @@ import (
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -522,8 +524,7 @@ func TestDeletingSaysWhatIsLeft(t *testing.T) {
 // to an older value.
 func TestAllConditionsAreSetAndOwned(t *testing.T) {
 	in := settledInput()
-	in.ControlPlane.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{}
-	in.ControlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+	statustest.WithEveryCondition(&in.ControlPlane.Spec)
 	setConditions(in, settled())
 	set := map[string]bool{clusterv1.PausedCondition: true}
 	for _, c := range in.ControlPlane.Status.Conditions {
@@ -545,7 +546,9 @@ func TestAllConditionsAreSetAndOwned(t *testing.T) {
 func TestKokStatusShowsEveryConditionThatIsNotAsItShouldBe(t *testing.T) {
 	in, seen := settledInput(), settled()
 	in.ControlPlane.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
-	in.ControlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+	statustest.WithEveryCondition(&in.ControlPlane.Spec)
+	seen.Now = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	seen.Backup.Report = &backup.Report{Listed: seen.Now, Snapshots: []backup.Snapshot{{Slot: seen.Now, Taken: seen.Now, Verified: seen.Now}}}
 	seen.apiServersAre(renderedAPIServer(t, controlplanev1.AddonManaged))
 	setConditions(in, seen)
 	for _, c := range clistatus.NewsOf(in.ControlPlane) {

@@ -18,6 +18,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
 
@@ -113,8 +114,7 @@ func TestTheReferenceHasTheReasonsOfEveryConditionWithoutAHostCluster(t *testing
 			}
 		}
 		controlPlane := &controlplanev1.KOKControlPlane{}
-		controlPlane.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{}
-		controlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+		statustest.WithEveryCondition(&controlPlane.Spec)
 		status.WithoutHost(controlPlane, away, "no answer")
 		for _, c := range controlPlane.Status.Conditions {
 			set[c.Type] = true

@@ -21,10 +21,11 @@
 //
 // These are all writes for etcd-data, in their order, where nothing is left of earlier members and nobody edited anything;
 // etcd-events has the same. 7 and 13 are written to etcd, status and Events to the management cluster, and all else to the host
-// cluster. The operator does 7 and 13, and may be at 7 before 6, never before 4. Reconciles do all else. 7 to
+// cluster. The operator does 7 and 13, and may be at 7 before 5 or 6, never before 4. Reconciles do all else. 7 to
 // 14 come again for each new member. A file is open while its member may start without data, because the file names the
 // others (components/etcd/config.go); else it is closed. "by" are the functions that write or decide, in files of
-// controlplane/. "then" is what the next run finds, and does, when the process dies after the write. An Event comes after the
+// controlplane/. "then" is what the next run finds, and what it does further, when the process dies after the write: no
+// write comes twice. An Event comes after the
 // write beside it, and is missing when the process dies in between. Status is patched more often than here, for its messages.
 // Beside 1 to 3 the changed spec is recorded in ControllerRevision <cluster>-spec-<n> (history/keeper.go: Keeper.Record).
 //

@@ -15,8 +15,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
-// comparisons are what comparisons of members' data have found, by etcd cluster. It is all that the operator remembers between
-// runs: a manager that starts anew compares anew.
+// comparisons are what comparisons of members' data have found, by etcd cluster. A manager that starts anew
+// compares anew.
 type comparisons struct {
 	lock sync.Mutex
 	of   map[background.Key]compared

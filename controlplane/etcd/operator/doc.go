@@ -26,7 +26,8 @@
 //	MemberRemove                        more members than desired               membership  etcd lists it no more: its pod stops, its volume is deleted
 //	delete a PersistentVolumeClaim      its member was removed, its pod is gone membership  the next run finds no claim
 //	MoveLeader                          the pod of the leader has to go         rollout     the next run deletes its pod
-//	delete a pod                        it is not as its StatefulSet wants it   rollout     the StatefulSet makes it anew
+//	delete a pod                        it is not as its StatefulSet wants it,  rollout     the StatefulSet makes it anew
+//	                                    or its database is mostly free pages
 //	MoveLeader                          the node of the leader is cordoned      lead        the next run finds another leader
 //	Compact                             etcd has reached its quota              space       the next run finds no old versions
 //	Defragment, of a member             its file is too large                   space       the member has its old file, or the new one
@@ -34,8 +35,8 @@
 //	condition ReadyToDrain of a pod     its node is cordoned, or no more        lead        the next run writes it again, if it differs
 //	an Event of the control plane       after a step                            -           the Event is missing
 //
-// Two things are remembered between runs: what comparisons of the members' data have found (compare.go), and that all waits for host
-// nodes that are not heard from (quiet.go). Else each run begins with what etcd and the host cluster say then. A manager that
+// Three things are remembered between runs: what comparisons of the members' data have found (compare.go), that all waits for host
+// nodes that are not heard from (quiet.go), and when the database files of members were written anew (space.go). Else each run begins with what etcd and the host cluster say then. A manager that
 // starts anew compares and reads anew.
 //
 // # What wakes it

@@ -36,6 +36,12 @@ func ControlPlane() *controlplanev1.KOKControlPlane {
 	return c
 }
 
+// WithEveryCondition has a control plane ask for all that has a condition of its own only where it is asked for.
+func WithEveryCondition(spec *controlplanev1.KOKControlPlaneSpec) {
+	spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{}
+	spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+}
+
 // Workloads are those of all components, by component.
 func Workloads() map[string]*workloads.State {
 	all := map[string]*workloads.State{}

@@ -25,7 +25,7 @@ func report(o *objects) *Report {
 	r := &Report{Unread: o.unread, MachineDeployments: []MachineDeployment{}}
 	r.Cluster = clusterOf(o)
 	r.Available = r.Cluster.Available
-	// EgressConfined is reported, but makes nothing bad: no other condition depends on it.
+	// EgressConfined is reported, but makes nothing bad: it is false for good where people chose API servers that dial by themselves.
 	waiting := len(r.Cluster.Conditions) > 0 || len(o.unread) > 0
 	if o.controlPlane != nil {
 		r.ControlPlane = controlPlaneOf(o.controlPlane, o.deployments)

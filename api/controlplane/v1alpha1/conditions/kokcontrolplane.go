@@ -14,7 +14,7 @@ const (
 	InitializedCondition = "Initialized"
 
 	// CertificatesAvailableCondition is true while every key pair and certificate of the tenant is
-	// there. Key material is never made anew once a component was applied.
+	// there. Key material is never made anew while a component or its data exist, or once the tenant was initialized.
 	CertificatesAvailableCondition = "CertificatesAvailable"
 
 	// EtcdClusterHealthyCondition is true while every member of both etcd clusters is started,
