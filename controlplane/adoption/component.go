@@ -9,7 +9,7 @@ import (
 
 // Apply applies the component's rendering.
 func (a *Adopter) Apply(ctx context.Context, component components.Component) flow.Result {
-	held := a.Held()
+	held := a.WhyHeld()
 	objects, err := a.Rendering(ctx, component, a.Input, held != "")
 	if err != nil {
 		return RenderingFailed(err)
@@ -23,10 +23,10 @@ func (a *Adopter) Apply(ctx context.Context, component components.Component) flo
 	if result := a.ApplyAs(ctx, component.Name, objects); !result.Done() {
 		return result
 	}
-	if result := a.heldBack(ctx, component, held); !result.Done() {
+	if result := a.waitWhileHeld(ctx, component, held); !result.Done() {
 		return result
 	}
-	return a.olderPods(component.Name)
+	return a.waitForOlderPods(component.Name)
 }
 
 // Keep keeps up the newest rendering that is stored of a component. It is for while a step before waits or fails, which may last: an

@@ -13,9 +13,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
-// Held says why components after etcd keep their stored rendering; empty when they may adopt a new one. API servers must not change
+// WhyHeld says why components after etcd keep their stored rendering; empty when they may adopt a new one. API servers must not change
 // before etcd has.
-func (a *Adopter) Held() string {
+func (a *Adopter) WhyHeld() string {
 	if a.Refused != nil {
 		return "spec.patches are refused"
 	}
@@ -25,9 +25,9 @@ func (a *Adopter) Held() string {
 	return ""
 }
 
-// heldBack waits when a component that is held would adopt a new rendering: those after it, and the tenant, wait too.
+// waitWhileHeld waits when a component that is held would adopt a new rendering: those after it, and the tenant, wait too.
 // For refused patches only an upgrade waits: they may be for one component alone, and the problem is told already.
-func (a *Adopter) heldBack(ctx context.Context, component components.Component, why string) flow.Result {
+func (a *Adopter) waitWhileHeld(ctx context.Context, component components.Component, why string) flow.Result {
 	if why == "" || a.Refused != nil && !a.Upgrading {
 		return flow.Done()
 	}
@@ -42,9 +42,9 @@ func (a *Adopter) heldBack(ctx context.Context, component components.Component, 
 	return flow.Waiting(fmt.Sprintf("%s takes no change while %s", component.Name, why))
 }
 
-// olderPods lets an upgrade wait for a pod of a component that runs another version than the wanted one. A pod that
+// waitForOlderPods lets an upgrade wait for a pod of a component that runs another version than the wanted one. A pod that
 // stops serves until it has, and a Deployment does not count it any more.
-func (a *Adopter) olderPods(component string) flow.Result {
+func (a *Adopter) waitForOlderPods(component string) flow.Result {
 	if !a.Upgrading {
 		return flow.Done()
 	}

@@ -51,8 +51,8 @@
 //	… rolls out: …                               workloads/workloads.go: State.Waiting
 //	others are upgraded when … is: of … pods …   workloads/workloads.go: State.Waiting; controllers/scope.go: scope.upgrading
 //	the four above, for each component           adoption/adopter.go: Adopter.ApplyAs
-//	others are upgraded when … is: pod …         adoption/held.go: Adopter.olderPods
-//	… takes no change while …                    adoption/held.go: Adopter.heldBack, Adopter.Held; etcdclusters/members.go: Growing
+//	others are upgraded when … is: pod …         adoption/held.go: Adopter.waitForOlderPods
+//	… takes no change while …                    adoption/held.go: Adopter.waitWhileHeld, Adopter.WhyHeld; etcdclusters/members.go: Growing
 //	… takes no change while it loses members     etcdmembers/apply.go: Members.heldWhileLosing
 //	StatefulSet … was deleted and …              etcdmembers/stopping.go: Members.stoppingPods
 //	(nothing) an even number of members votes    etcdmembers/rendering.go: Members.renderingOf; etcdclusters/members.go: EvenVoters
@@ -70,8 +70,13 @@
 //	the addons are being written …               controllers/tenant.go: Reconciler.applyAddons; tenantprobes/addons.go: Keeper.Addons
 //
 // Only chooseVersion postpones: the steps after it go on, at the version that runs. An even number of voters, and etcd that stays as
-// it is, stop nothing by themselves. Every other wait stops the steps after it. Within applyEtcd the order is: stopFormerEvents, and
-// then, in etcdmembers.Members.Apply, files, stoppingPods, renderingOf, resizeVolumes, ApplyAs, "has restored its snapshot",
-// heldWhileLosing. Within applyComponent, which is adoption.Adopter.Apply, it is: Held, which decides whether Rendering may take a new
-// rendering, Rendering, noteNotTaken, ApplyAs, heldBack, which tells of it, olderPods.
+// it is, stop nothing by themselves. Every other wait stops the steps after it.
+//
+// The step of an etcd calls, in this order:
+//
+//	stopFormerEvents, then in etcdmembers.Members.Apply: files, stoppingPods, renderingOf, resizeVolumes, ApplyAs, heldWhileLosing
+//
+// The step of any other component is adoption.Adopter.Apply, and calls, in this order:
+//
+//	WhyHeld, Rendering (which takes no new rendering while WhyHeld says why), noteNotTaken, ApplyAs, waitWhileHeld, waitForOlderPods
 package controllers

@@ -78,7 +78,7 @@ func (m *Members) Keep(ctx context.Context, cluster etcdcomponent.Cluster) flow.
 // other change does not wait for that: API servers must be told of those that go. A cluster that keeps its pods does not block others.
 func (m *Members) heldWhileLosing(ctx context.Context, cluster etcdcomponent.Cluster) flow.Result {
 	component := cluster.Component
-	if !m.Upgrading || !etcdclusters.EvenVoters(m.ControlPlane, component) || etcdclusters.Volatile(m.ControlPlane, component) || m.Held() != "" {
+	if !m.Upgrading || !etcdclusters.EvenVoters(m.ControlPlane, component) || etcdclusters.Volatile(m.ControlPlane, component) || m.WhyHeld() != "" {
 		return flow.Done()
 	}
 	stored, err := m.Revisions.Newest(ctx, m.Cluster, component)
