@@ -79,9 +79,33 @@ func (r *Restorer) askForEventsByItself(ctx context.Context, of *Facts, pods []c
 	}
 	seconds := metav1.NewTime(now.Truncate(time.Second)) // API servers count them.
 	if former := olderThan(seconds, pods, claims); len(former.pods) < len(pods) || len(former.claims) < len(claims) {
-		return at, nil, nil // What is not older would be taken for a part of the new etcd.
+		return at, clockBehind(pods, claims, now), nil // What is not older would be taken for a part of the new etcd.
 	}
 	return seconds, nil, nil
+}
+
+// clockBehind says that pods or volumes of the etcd with the events were made at a time that the manager's clock has yet to reach. It is nil
+// where the next reconcile comes later than that.
+func clockBehind(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim, now time.Time) error {
+	newest := now
+	for i := range pods {
+		newest = latest(newest, pods[i].CreationTimestamp.Time)
+	}
+	for i := range claims {
+		newest = latest(newest, claims[i].CreationTimestamp.Time)
+	}
+	if newest.Sub(now) < time.Minute {
+		return nil
+	}
+	return fmt.Errorf("spec.etcd.recovery: %s is not founded anew before %s, when the newest of its pods and volumes was made by the host cluster's clock. The manager's clock is behind that one: set the clocks of the nodes right, by NTP for instance",
+		names.EtcdEvents, rebuild.Stamp(newest))
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // paused says that an etcd is not founded anew by itself so soon after the last time.

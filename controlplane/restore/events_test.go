@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,30 @@ func TestStatusLearnsThatTheEventsBeginAnewByThemselves(t *testing.T) {
 }
 
 // A record that somebody spoiled must not look like none: etcd would be founded anew once more.
+func TestAManagerWhoseClockIsBehindSaysSo(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	made := func(after time.Duration) metav1.ObjectMeta {
+		return metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(after))}
+	}
+	for name, test := range map[string]struct {
+		pod, claim time.Duration
+		says       string
+	}{
+		"all is older":               {pod: -time.Hour, claim: -time.Hour},
+		"a pod was made just now":    {pod: time.Second, claim: -time.Hour},
+		"a pod is of the future":     {pod: time.Hour, claim: -time.Hour, says: "before 2026-03-04T06:00:00Z"},
+		"a volume is of the future":  {pod: -time.Hour, claim: 2 * time.Hour, says: "before 2026-03-04T07:00:00Z"},
+		"the newest of both is told": {pod: time.Hour, claim: 2 * time.Hour, says: "before 2026-03-04T07:00:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := clockBehind([]corev1.Pod{{ObjectMeta: made(test.pod)}}, []corev1.PersistentVolumeClaim{{ObjectMeta: made(test.claim)}}, now)
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("it says %v, want %q", err, test.says)
+			}
+		})
+	}
+}
+
 func TestARecordThatCannotBeReadIsNotPassedOver(t *testing.T) {
 	for name, test := range map[string]struct {
 		data    map[string]string
