@@ -91,7 +91,7 @@ func (b *bench) run(ctx context.Context) error {
 		seconds(preinstalled+"seconds", longest(together)),
 	}, parts.figures(preinstalled+"software_", longest(bare)))
 	if rest := parts.rest; rest > longest(together) {
-		b.Log.Print("WARNING: without the download of their software machines took %.1f s, which is more than the %.1f s of machines that had it", rest.Seconds(), longest(together).Seconds())
+		b.Log.Print("WARNING: without the download of their software and of images machines took %.1f s, which is more than the %.1f s of machines that had it", rest.Seconds(), longest(together).Seconds())
 	}
 	for _, figure := range measured {
 		fmt.Fprintln(b.Log, figure)

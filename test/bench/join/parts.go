@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,16 +20,17 @@ import (
 // parts are where the time of machines went that installed their software. Each is that of the machine with the longest.
 type parts struct {
 	download, unpack, check time.Duration
-	// rest is what a machine took without the download of its software. The program kok-software and the images of pods are
-	// downloaded in it.
+	// images is how long kubelet pulled images of pods, one after the other. Machines that have their software have these images, too.
+	images time.Duration
+	// rest is what a machine took without the download of its software and of images. The program kok-software is downloaded in it.
 	rest time.Duration
 }
 
-// add adds a machine that joined in a time, of which its software took some.
-func (p *parts) add(joined time.Duration, took software.Took) {
+// add adds a machine that joined in a time, of which its software and images took some.
+func (p *parts) add(joined time.Duration, took software.Took, images time.Duration) {
 	download := duration(took.DownloadSeconds)
 	p.download, p.unpack, p.check = max(p.download, download), max(p.unpack, duration(took.UnpackSeconds)), max(p.check, duration(took.CheckSeconds))
-	p.rest = max(p.rest, joined-download)
+	p.images, p.rest = max(p.images, images), max(p.rest, joined-download-images)
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
@@ -34,7 +38,7 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 func (p parts) figures(prefix string, longest time.Duration) []figures.Figure {
 	return []figures.Figure{
 		seconds(prefix+"seconds", longest), seconds(prefix+"download_seconds", p.download), seconds(prefix+"unpack_seconds", p.unpack),
-		seconds(prefix+"check_seconds", p.check), seconds(prefix+"rest_seconds", p.rest),
+		seconds(prefix+"check_seconds", p.check), seconds(prefix+"images_seconds", p.images), seconds(prefix+"rest_seconds", p.rest),
 	}
 }
 
@@ -45,9 +49,36 @@ func (b *bench) parts(ctx context.Context, joined map[string]time.Duration) (all
 		if err != nil {
 			return all, fmt.Errorf("see where the time of Machine %s went: %w", name, err)
 		}
-		all.add(took, one)
+		images, err := b.pulled(ctx, name)
+		if err != nil {
+			return all, fmt.Errorf("see how long Node %s pulled images: %w", name, err)
+		}
+		all.add(took, one, images)
 	}
 	return all, nil
+}
+
+// pulled is how long the kubelet of a Node pulled images so far, as its metrics say.
+func (b *bench) pulled(ctx context.Context, node string) (time.Duration, error) {
+	text, err := b.api.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", node, "proxy", "metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return 0, err
+	}
+	const name = "kubelet_image_pull_duration_seconds"
+	family, found := families[name]
+	if !found {
+		return 0, fmt.Errorf("kubelet has no metric %s", name)
+	}
+	total := 0.0
+	for _, metric := range family.GetMetric() {
+		total += metric.GetHistogram().GetSampleSum()
+	}
+	return duration(total), nil
 }
 
 // took is what kok-software reports on the host of a Machine.
