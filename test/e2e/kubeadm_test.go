@@ -65,10 +65,12 @@ ExecStart=/usr/local/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $
 )
 
 // labMachine is what the template does not say of the lab's machines: they have cgroups of version 1 without
-// systemd's care, and share a kernel whose configuration and settings kubeadm would complain of.
+// systemd's care, and share a kernel whose configuration and settings kubeadm would complain of. They share its disk, too, and
+// nobody's pods are to be evicted because that is rather full.
 const labMachine = `{"spec":{"template":{"spec":{"joinConfiguration":{"nodeRegistration":{
 	"ignorePreflightErrors":["SystemVerification","Swap","FileContent--proc-sys-net-ipv4-ip_forward"],
-	"kubeletExtraArgs":[{"name":"cgroup-driver","value":"cgroupfs"},{"name":"fail-cgroupv1","value":"false"}]}}}}}}`
+	"kubeletExtraArgs":[{"name":"cgroup-driver","value":"cgroupfs"},{"name":"fail-cgroupv1","value":"false"},
+		{"name":"eviction-hard","value":"memory.available<100Mi,nodefs.available<500Mi,nodefs.inodesFree<1%,imagefs.available<500Mi"},{"name":"image-gc-high-threshold","value":"100"}]}}}}}}`
 
 var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers, "kubeadm"), func() {
 	variables := single()
