@@ -38,15 +38,15 @@ func (r *Restorer) lookAtSeed(ctx context.Context, of *Facts, p Progress) (Progr
 	if p.automatic == nil {
 		return p, nil
 	}
-	hosts := hostnodes{live: of.Host.Live, now: r.Clock.Now(), heard: map[string]string{}, uids: map[string]string{}}
+	nodes := r.heardNodes(of, map[string]string{})
 	for _, m := range p.Record.Members {
-		if err := hosts.look(ctx, m.Host); err != nil {
+		if err := nodes.look(ctx, m.Host); err != nil {
 			return p, err
 		}
 	}
 	candidates, err := r.fit(ctx, of, func(name string) bool {
 		return !slices.Contains(of.ControlPlane.Spec.Etcd.GivenUp, name) && slices.ContainsFunc(p.Record.Members, func(m rebuild.Member) bool {
-			_, heard := hosts.heard[m.Host]
+			_, heard := nodes.heard[m.Host]
 			return m.Name == name && heard
 		})
 	})

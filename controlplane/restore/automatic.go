@@ -117,7 +117,7 @@ func paused(component, last string, until time.Time) error {
 // formerMembers is what is known of the data of each member that etcd listed last. Whom a person gave up does not matter: that may be left
 // from an earlier loss, and the member be back.
 func (r *Restorer) formerMembers(ctx context.Context, of *Facts, component string, pods []corev1.Pod, told backups.Answer) ([]rebuild.Former, error) {
-	hosts := hostnodes{live: of.Host.Live, now: r.Clock.Now(), heard: map[string]string{}, uids: map[string]string{}}
+	nodes := r.heardNodes(of, map[string]string{})
 	var members []rebuild.Former
 	for _, listed := range etcdclusters.Status(of.ControlPlane, component).Members {
 		m := rebuild.Former{
@@ -126,10 +126,10 @@ func (r *Restorer) formerMembers(ctx context.Context, of *Facts, component strin
 		}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {
 			host := pods[i].Spec.NodeName
-			if err := hosts.look(ctx, host); err != nil {
+			if err := nodes.look(ctx, host); err != nil {
 				return nil, err
 			}
-			_, heard := hosts.heard[host]
+			_, heard := nodes.heard[host]
 			m.Lost = heard && isProvenLost(&pods[i])
 			m.Reached, m.Ready = heard && (m.Lost || !lostData(&pods[i])), heard && hostpods.Ready(&pods[i])
 		}

@@ -42,12 +42,12 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 	if err != nil {
 		return state, err
 	}
-	hosts := hostnodes{live: of.Host.Live, now: r.Clock.Now(), heard: state.Heard, uids: map[string]string{}}
+	nodes := r.heardNodes(of, state.Heard)
 	for component := range usersOfData(of.ControlPlane) {
 		for i := range pods[component] {
 			if pod := &pods[component][i]; !hostpods.Ended(pod) {
 				state.Pods = append(state.Pods, rebuild.Pod{Name: pod.Name, Host: pod.Spec.NodeName})
-				if err := hosts.look(ctx, pod.Spec.NodeName); err != nil {
+				if err := nodes.look(ctx, pod.Spec.NodeName); err != nil {
 					return state, err
 				}
 			}
@@ -55,18 +55,18 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 	}
 	slices.SortFunc(state.Pods, func(a, b rebuild.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for _, m := range state.Record.Members {
-		if err := hosts.look(ctx, m.Host); err != nil {
+		if err := nodes.look(ctx, m.Host); err != nil {
 			return state, err
 		}
 	}
 	if !begins {
 		return state, nil
 	}
-	return r.addNext(ctx, of, p, state, &hosts, pods[names.EtcdData])
+	return r.addNext(ctx, of, p, state, nodes, pods[names.EtcdData])
 }
 
 // addNext adds the record that a restore would begin with, and what is wrong with the request.
-func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state rebuild.State, hosts *hostnodes, pods []corev1.Pod) (rebuild.State, error) {
+func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state rebuild.State, nodes *heardNodes, pods []corev1.Pod) (rebuild.State, error) {
 	former, asks := etcdclusters.Status(of.ControlPlane, names.EtcdData), p.asks(of.ControlPlane)
 	claimed, err := operator.HostsOfVolumes(ctx, of.Host.Live, of.Cluster)
 	if err != nil {
@@ -83,10 +83,10 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 				m.Host = node
 			}
 		}
-		if err := hosts.look(ctx, m.Host); err != nil {
+		if err := nodes.look(ctx, m.Host); err != nil {
 			return state, err
 		}
-		m.HostUID = hosts.uids[m.Host]
+		m.HostUID = nodes.uids[m.Host]
 		state.Next.Members = append(state.Next.Members, m)
 	}
 	keepers, own := []string(nil), false
@@ -143,12 +143,17 @@ func seedOf(in *components.Input, state rebuild.State, reads func(member string)
 	return wanted[0]
 }
 
-// hostnodes are the host nodes that matter to a restore. Each is read once.
-type hostnodes struct {
+// heardNodes are the host nodes that matter to a restore, and which of them are heard from. Each is read once.
+type heardNodes struct {
 	live client.Reader
 	now  time.Time
 	// heard are the UIDs of the nodes that are heard from. uids are the UIDs of all nodes that exist.
 	heard, uids map[string]string
+}
+
+// heardNodes writes the nodes that are heard from into a map.
+func (r *Restorer) heardNodes(of *Facts, heard map[string]string) *heardNodes {
+	return &heardNodes{live: of.Host.Live, now: r.Clock.Now(), heard: heard, uids: map[string]string{}}
 }
 
 // heardPatience is how long a host node must have been heard from before its word on pods is believed. Within this time kubelet stops the
@@ -156,7 +161,7 @@ type hostnodes struct {
 const heardPatience = time.Minute
 
 // look reads a Node.
-func (h *hostnodes) look(ctx context.Context, name string) error {
+func (h *heardNodes) look(ctx context.Context, name string) error {
 	if _, known := h.uids[name]; known || name == "" {
 		return nil
 	}
