@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // Connection runs commands on a host; an *ssh.Client is one.
@@ -94,13 +97,39 @@ func (h *Host) Feed(ctx context.Context, stdin []byte, args ...string) ([]byte, 
 	return result.Stdout, nil
 }
 
-// RunSilent is Run for a command whose output is of no use. The output may have any length.
-func (h *Host) RunSilent(ctx context.Context, args ...string) error {
+// Change is Run of a command that changes the host. The log has it, as it has writes to API servers.
+func (h *Host) Change(ctx context.Context, args ...string) error {
+	_, err := h.Run(ctx, args...)
+	return tell(ctx, args, err)
+}
+
+// TryChange is Change of a command whose exit status is no error.
+func (h *Host) TryChange(ctx context.Context, args ...string) error {
+	_, err := h.Try(ctx, args...)
+	return tell(ctx, args, err)
+}
+
+// tell logs a command that changed the host. What failed is in the error.
+func tell(ctx context.Context, command []string, err error) error {
+	if err == nil {
+		ctrl.LoggerFrom(ctx).V(writes.Verbosity).Info("Changed the host", "command", strings.Join(command, " "))
+	}
+	return err
+}
+
+// ChangeBy is Change with standard input.
+func (h *Host) ChangeBy(ctx context.Context, stdin []byte, args ...string) error {
+	_, err := h.Feed(ctx, stdin, args...)
+	return tell(ctx, args, err)
+}
+
+// ChangeSilently is Change for a command whose output is of no use. The output may have any length.
+func (h *Host) ChangeSilently(ctx context.Context, args ...string) error {
 	result, err := h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args, MayBeCut: true}))
 	if err == nil && result.ExitStatus != 0 {
 		err = Failure(args, result)
 	}
-	return err
+	return tell(ctx, args, err)
 }
 
 func (h *Host) asRoot(command ssh.Command) ssh.Command {

@@ -57,14 +57,16 @@ func unescape(field string) string {
 func (h *Host) Unmount(ctx context.Context, points []string) error {
 	var problems []error
 	for _, point := range points {
-		result, err := h.Try(ctx, "umount", "--", point)
+		unmount := []string{"umount", "--", point}
+		result, err := h.Try(ctx, unmount...)
 		if err != nil {
 			return errors.Join(append(problems, err)...)
 		}
 		if result.ExitStatus == 0 {
+			_ = tell(ctx, unmount, nil)
 			continue
 		}
-		if _, err := h.Run(ctx, "umount", "--lazy", "--", point); err != nil {
+		if err := h.Change(ctx, "umount", "--lazy", "--", point); err != nil {
 			problems = append(problems, err)
 		}
 	}

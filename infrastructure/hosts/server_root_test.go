@@ -114,7 +114,7 @@ func TestCommandsOnARealSystem(t *testing.T) {
 			"yes 'a word' | tr '\\n' ' ' | head --bytes=9000 >&2; exit 3":  "kok-software remove ended with status 3: a word a word",
 		} {
 			program := writeProgram(t, dir, "#!/bin/sh\n"+script+"\n")
-			err := h.RunSilent(t.Context(), program, "remove")
+			err := h.ChangeSilently(t.Context(), program, "remove")
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*hosts.MaxLine) {
 				t.Errorf("%v", err)
 			}

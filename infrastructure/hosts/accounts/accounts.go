@@ -92,7 +92,7 @@ func TakeBack(ctx context.Context, h *hosts.Host, record *records.Record) error 
 		for _, key := range record.Keys[file] {
 			args = append(args, `--expression=\,`+key+",d") // Base64 has no commas, and nothing that sed takes for an operator.
 		}
-		if _, err := h.Run(ctx, append(args, "--", file)...); err != nil {
+		if err := h.Change(ctx, append(args, "--", file)...); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func forExisting(ctx context.Context, h *hosts.Host, names []string, command ...
 		return err
 	}
 	for _, name := range names {
-		if _, err := h.Run(ctx, slices.Concat(command, []string{name})...); err != nil {
+		if err := h.Change(ctx, slices.Concat(command, []string{name})...); err != nil {
 			return err
 		}
 	}

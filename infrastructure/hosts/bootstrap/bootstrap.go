@@ -109,7 +109,7 @@ func start(ctx context.Context, h *hosts.Host, machine Machine, record *records.
 	}
 	// The unit may run already, or have ended: a start is recorded only after it was made.
 	if !unit.Loaded || unit.Active == "inactive" {
-		if _, err := h.Run(ctx, "systemctl", "start", "--no-block", cloudinit.Unit); err != nil {
+		if err := h.Change(ctx, "systemctl", "start", "--no-block", cloudinit.Unit); err != nil {
 			return fmt.Errorf("start cloud-init: %w", err)
 		}
 	}

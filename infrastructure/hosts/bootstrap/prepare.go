@@ -23,7 +23,7 @@ func prepare(ctx context.Context, h *hosts.Host, machine *Machine) error {
 	if err := h.Remove(ctx, path.Clean(onworker.SentinelDir)); err != nil {
 		return err
 	}
-	if _, err := h.Run(ctx, "install", "-d", "-m", "0755", path.Dir(onworker.KubeletEnvironment)); err != nil {
+	if err := h.Change(ctx, "install", "-d", "-m", "0755", path.Dir(onworker.KubeletEnvironment)); err != nil {
 		return err
 	}
 	if err := h.Write(ctx, onworker.KubeletEnvironment, arguments); err != nil {

@@ -87,12 +87,12 @@ func stopUnits(ctx context.Context, h *hosts.Host, record *records.Record) error
 	}
 	for i, name := range names {
 		if states[i].Runs() {
-			if _, err := h.Run(ctx, "systemctl", "stop", "--", name); err != nil {
+			if err := h.Change(ctx, "systemctl", "stop", "--", name); err != nil {
 				problems = append(problems, err)
 			}
 		}
 		if states[i].Enabled {
-			if _, err := h.Run(ctx, "systemctl", "disable", "--", name); err != nil {
+			if err := h.Change(ctx, "systemctl", "disable", "--", name); err != nil {
 				problems = append(problems, err)
 			}
 		}
@@ -106,10 +106,10 @@ func stopInstances(ctx context.Context, h *hosts.Host, template string) error {
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	if _, err := h.Run(ctx, "systemctl", "stop", "--", strings.Replace(template, "@.", "@*.", 1)); err != nil {
+	if err := h.Change(ctx, "systemctl", "stop", "--", strings.Replace(template, "@.", "@*.", 1)); err != nil {
 		return err
 	}
-	_, err = h.Run(ctx, "systemctl", "disable", "--", template)
+	err = h.Change(ctx, "systemctl", "disable", "--", template)
 	return err
 }
 
@@ -163,7 +163,7 @@ func removeNode(ctx context.Context, h *hosts.Host, record *records.Record) erro
 	gone, emptied := split(record, nodePaths)
 	for _, dir := range slices.Concat(record.Mounts, emptied) {
 		// find fails on mount points; a later step verifies what is left.
-		if _, err := h.Try(ctx, "find", dir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
+		if err := h.TryChange(ctx, "find", dir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
 			return err
 		}
 	}

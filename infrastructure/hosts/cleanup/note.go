@@ -52,7 +52,7 @@ func Note(ctx context.Context, h *hosts.Host, record *records.Record, userData [
 	if err := containerd.Note(ctx, h, record); err != nil {
 		return err
 	}
-	if _, err := h.Run(ctx, "install", "-d", "-m", "0700", records.Dir, records.OriginalsDir); err != nil {
+	if err := h.Change(ctx, "install", "-d", "-m", "0700", records.Dir, records.OriginalsDir); err != nil {
 		return err
 	}
 	cloud, err := h.Existing(ctx, cloudinit.Dir)
@@ -67,7 +67,7 @@ func Note(ctx context.Context, h *hosts.Host, record *records.Record, userData [
 			copies = append(copies, strings.TrimPrefix(file, "/"))
 		}
 		copies = append(copies, records.OriginalsDir)
-		if _, err := h.Run(ctx, copies...); err != nil {
+		if err := h.Change(ctx, copies...); err != nil {
 			return fmt.Errorf("keep a copy of what will be replaced: %w", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // takeBack removes the files and users that the bootstrap data added and restores what it replaced.
 func takeBack(ctx context.Context, h *hosts.Host, record *records.Record) error {
 	if len(record.Added) > 0 {
-		if _, err := h.Run(ctx, append([]string{"rm", "-f", "--"}, record.Added...)...); err != nil {
+		if err := h.Change(ctx, append([]string{"rm", "-f", "--"}, record.Added...)...); err != nil {
 			return err
 		}
 	}
@@ -37,7 +37,7 @@ func takeBack(ctx context.Context, h *hosts.Host, record *records.Record) error 
 // changed.
 func rename(ctx context.Context, h *hosts.Host, record *records.Record) error {
 	if record.Hostname != "" {
-		if _, err := h.Run(ctx, "hostname", "--", record.Hostname); err != nil {
+		if err := h.Change(ctx, "hostname", "--", record.Hostname); err != nil {
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func rename(ctx context.Context, h *hosts.Host, record *records.Record) error {
 
 // restore puts back a file that the bootstrap data replaced.
 func restore(ctx context.Context, h *hosts.Host, file string) error {
-	_, err := h.Run(ctx, "cp", "--archive", "--remove-destination", "--", records.OriginalsDir+file, file)
+	err := h.Change(ctx, "cp", "--archive", "--remove-destination", "--", records.OriginalsDir+file, file)
 	return err
 }
 
@@ -58,12 +58,12 @@ var clockUnits = []string{"systemd-timesyncd.service", "chrony.service", "chrony
 
 // reload makes systemd, containerd and clockUnits read the host's own settings.
 func reload(ctx context.Context, h *hosts.Host, record *records.Record) error {
-	if _, err := h.Run(ctx, "systemctl", "daemon-reload"); err != nil {
+	if err := h.Change(ctx, "systemctl", "daemon-reload"); err != nil {
 		return err
 	}
 	if slices.Contains(record.Added, footprint.ClockFiles[0]) || slices.Contains(record.Replaced, footprint.ClockFiles[0]) {
 		// Most of them do not exist on a host, which is no failure.
-		if _, err := h.Try(ctx, append([]string{"systemctl", "try-restart", "--"}, clockUnits...)...); err != nil {
+		if err := h.TryChange(ctx, append([]string{"systemctl", "try-restart", "--"}, clockUnits...)...); err != nil {
 			return err
 		}
 	}
@@ -71,6 +71,6 @@ func reload(ctx context.Context, h *hosts.Host, record *records.Record) error {
 		return err
 	}
 	// reset-failed fails when no unit had failed.
-	_, err := h.Try(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
+	err := h.TryChange(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
 	return err
 }

@@ -37,7 +37,7 @@ func Seed(ctx context.Context, h *hosts.Host, metaData, userData []byte) error {
 		{"install", "-d", "-m", "0700", SeedDir},
 		{"install", "-d", "-m", "0755", path.Dir(ConfigFile), path.Dir(UnitFile)},
 	} {
-		if _, err := h.Run(ctx, step...); err != nil {
+		if err := h.Change(ctx, step...); err != nil {
 			return err
 		}
 	}
@@ -52,14 +52,14 @@ func Seed(ctx context.Context, h *hosts.Host, metaData, userData []byte) error {
 			return err
 		}
 	}
-	_, err := h.Run(ctx, "systemctl", "daemon-reload")
+	err := h.Change(ctx, "systemctl", "daemon-reload")
 	return err
 }
 
 // Reset removes cloud-init's state of the machine, with the secrets in its caches, and puts back that of the host's
 // own instance. Otherwise cloud-init would take the host for a new instance at the next boot and make other SSH host keys.
 func Reset(ctx context.Context, h *hosts.Host, record *records.Record) error {
-	if _, err := h.Run(ctx, "cloud-init", "clean", "--logs"); err != nil {
+	if err := h.Change(ctx, "cloud-init", "clean", "--logs"); err != nil {
 		return err
 	}
 	there, err := h.Existing(ctx, Dir)
@@ -67,12 +67,12 @@ func Reset(ctx context.Context, h *hosts.Host, record *records.Record) error {
 		return err
 	}
 	if len(there) > 0 { // It may be a mount point.
-		if _, err := h.Run(ctx, "find", Dir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
+		if err := h.Change(ctx, "find", Dir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
 			return err
 		}
 	}
 	if record.CloudInit {
-		if _, err := h.Run(ctx, "cp", "--archive", "--no-target-directory", "--", records.OriginalsDir+Dir, Dir); err != nil {
+		if err := h.Change(ctx, "cp", "--archive", "--no-target-directory", "--", records.OriginalsDir+Dir, Dir); err != nil {
 			return err
 		}
 	}

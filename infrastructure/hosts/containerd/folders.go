@@ -113,7 +113,7 @@ func Remove(ctx context.Context, h *hosts.Host, record *records.Record) error {
 		return err
 	}
 	if unit.Runs() {
-		if _, err := h.Run(ctx, "systemctl", "stop", "--", onworker.ContainerdUnit); err != nil {
+		if err := h.Change(ctx, "systemctl", "stop", "--", onworker.ContainerdUnit); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func Remove(ctx context.Context, h *hosts.Host, record *records.Record) error {
 		return err
 	}
 	// containerd may never have worked.
-	_, err = h.Try(ctx, "systemctl", "start", "--", onworker.ContainerdUnit)
+	err = h.TryChange(ctx, "systemctl", "start", "--", onworker.ContainerdUnit)
 	return err
 }
 
@@ -146,7 +146,7 @@ func removeFolders(ctx context.Context, h *hosts.Host, record *records.Record, s
 		return errors.Join(problem, fmt.Errorf("its folders stay, for %s is still mounted", hosts.Tidy(strings.Join(folders.below, ", "))))
 	}
 	for _, disk := range folders.disks {
-		if _, err := h.Run(ctx, "find", disk, "-xdev", "-mindepth", "1", "-delete"); err != nil {
+		if err := h.Change(ctx, "find", disk, "-xdev", "-mindepth", "1", "-delete"); err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,7 @@ func RemoveImages(ctx context.Context, h *hosts.Host, record *records.Record, pr
 		if err != nil || len(there) == 0 {
 			return err
 		}
-		if _, err := h.Run(ctx, "systemctl", "start", onworker.ContainerdUnit); err != nil {
+		if err := h.Change(ctx, "systemctl", "start", onworker.ContainerdUnit); err != nil {
 			return err
 		}
 	}
@@ -83,12 +83,12 @@ func RemoveImages(ctx context.Context, h *hosts.Host, record *records.Record, pr
 		return err
 	}
 	for some := range slices.Chunk(images, imagesAtOnce) {
-		if _, err := h.Run(ctx, kubernetes(append([]string{"images", "remove", "--sync"}, some...)...)...); err != nil {
+		if err := h.Change(ctx, kubernetes(append([]string{"images", "remove", "--sync"}, some...)...)...); err != nil {
 			return err
 		}
 	}
 	if slices.Contains(record.Added, onworker.UnitDir+onworker.ContainerdUnit) {
-		_, err = h.Run(ctx, "systemctl", "stop", "--", onworker.ContainerdUnit)
+		err = h.Change(ctx, "systemctl", "stop", "--", onworker.ContainerdUnit)
 	}
 	return err
 }

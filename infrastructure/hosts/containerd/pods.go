@@ -47,12 +47,12 @@ func RemovePods(ctx context.Context, h *hosts.Host, record *records.Record, prog
 		return nil
 	}
 	if !units[0].Runs() {
-		if _, err := h.Run(ctx, "systemctl", "start", onworker.ContainerdUnit); err != nil {
+		if err := h.Change(ctx, "systemctl", "start", onworker.ContainerdUnit); err != nil {
 			return err
 		}
 	}
 	if slices.Contains(programs, "crictl") {
-		if _, err := h.Try(ctx, "crictl", "--runtime-endpoint", onworker.ContainerdSocket, "rmp", "--all", "--force"); err != nil {
+		if err := h.TryChange(ctx, "crictl", "--runtime-endpoint", onworker.ContainerdSocket, "rmp", "--all", "--force"); err != nil {
 			return err
 		}
 	}
@@ -61,13 +61,13 @@ func RemovePods(ctx context.Context, h *hosts.Host, record *records.Record, prog
 		return err
 	}
 	// Some containers have no task, which is no failure. Whether anything is left is verified at the end.
-	if _, err := h.Try(ctx, kubernetes(append([]string{"tasks", "delete", "--force"}, left...)...)...); err != nil {
+	if err := h.TryChange(ctx, kubernetes(append([]string{"tasks", "delete", "--force"}, left...)...)...); err != nil {
 		return err
 	}
-	if _, err := h.Try(ctx, kubernetes(append([]string{"containers", "delete"}, left...)...)...); err != nil {
+	if err := h.TryChange(ctx, kubernetes(append([]string{"containers", "delete"}, left...)...)...); err != nil {
 		return err
 	}
-	_, err = h.Run(ctx, "systemctl", "restart", onworker.ContainerdUnit)
+	err = h.Change(ctx, "systemctl", "restart", onworker.ContainerdUnit)
 	return err
 }
 
@@ -87,7 +87,7 @@ func Reload(ctx context.Context, h *hosts.Host, record *records.Record) error {
 	if err != nil || !units[0].Loaded || !units[0].Runs() {
 		return err
 	}
-	_, err = h.Run(ctx, "systemctl", "restart", "--", onworker.ContainerdUnit)
+	err = h.Change(ctx, "systemctl", "restart", "--", onworker.ContainerdUnit)
 	return err
 }
 

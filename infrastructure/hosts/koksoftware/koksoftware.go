@@ -96,7 +96,7 @@ func Remove(ctx context.Context, h *hosts.Host, dir string, running func(context
 	if len(left) > 0 {
 		return fmt.Errorf("it stays, for without it these could not be ended: %s", strings.Join(left, "; "))
 	}
-	return h.RunSilent(ctx, program, "remove")
+	return h.ChangeSilently(ctx, program, "remove")
 }
 
 // removeUnused removes the folder of kok-software when the program is missing because its download failed. Then there is

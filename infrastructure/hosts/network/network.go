@@ -26,7 +26,7 @@ func Remove(ctx context.Context, h *hosts.Host) error {
 	}
 	for _, namespace := range namespaces {
 		if name, ok := strings.CutPrefix(namespace, namespacesDir+"/cni-"); ok {
-			if _, err := h.Run(ctx, "ip", "netns", "delete", "cni-"+name); err != nil {
+			if err := h.Change(ctx, "ip", "netns", "delete", "cni-"+name); err != nil {
 				return err
 			}
 		}
@@ -37,7 +37,7 @@ func Remove(ctx context.Context, h *hosts.Host) error {
 	}
 	for _, link := range there {
 		// The other device of a pair is gone with the first.
-		if _, err := h.Try(ctx, "ip", "link", "delete", link); err != nil {
+		if err := h.TryChange(ctx, "ip", "link", "delete", link); err != nil {
 			return err
 		}
 	}

@@ -78,7 +78,7 @@ func RemoveRules(ctx context.Context, h *hosts.Host, programs []string) error {
 			return err
 		}
 		if input := removal(string(saved)); input != "" {
-			if _, err := h.Feed(ctx, []byte(input), family+"-restore", "--noflush"); err != nil {
+			if err := h.ChangeBy(ctx, []byte(input), family+"-restore", "--noflush"); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func RemoveRules(ctx context.Context, h *hosts.Host, programs []string) error {
 		return err
 	}
 	for _, table := range tables {
-		if _, err := h.Run(ctx, "nft", "delete", "table", table.Family, table.Name); err != nil {
+		if err := h.Change(ctx, "nft", "delete", "table", table.Family, table.Name); err != nil {
 			return err
 		}
 	}

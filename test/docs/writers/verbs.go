@@ -55,7 +55,7 @@ var etcdReads = []string{"Status", "MemberList", "AlarmList", "Get", "HashKV"}
 
 // hostWrites are the methods of a host that may change it. Only the folders below infrastructure/hosts use them: what a bootstrap and a
 // clean-up do is one write each.
-var hostWrites = []string{"Write", "Remove", "Unmount", "Run", "RunSilent", "Feed"}
+var hostWrites = []string{"Write", "Remove", "Unmount", "Change", "TryChange", "ChangeBy", "ChangeSilently", "Run", "Feed"}
 
 // actionsOf tells what the use of a function writes; none for nothing.
 func actionsOf(used types.Object) []action {
