@@ -91,8 +91,9 @@ func gate() []step {
 var everySpec = slices.Concat([]step{
 	endToEnd("e2e-gating", "gating", 12*time.Minute),
 	endToEnd("e2e-neighbours", "neighbours", 12*time.Minute),
-	endToEnd("e2e-workers", "workers && full && !gating", 43*time.Minute),
+	endToEnd("e2e-workers", "workers && full && !gating && !kubeadm", 38*time.Minute),
 	software,
+	endToEnd("e2e-kubeadm", "kubeadm", 10*time.Minute),
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
 	endToEnd("e2e-etcd-faults", "etcd_faults && !slow && !transient", 30*time.Minute),
 	endToEnd("e2e-etcd-faults-slow", "etcd_faults && slow && !transient", 35*time.Minute),
@@ -113,7 +114,7 @@ var everySpec = slices.Concat([]step{
 	releases,
 	endToEnd("e2e-install", "install", 25*time.Minute),
 	installPage,
-	endToEnd("e2e-move", "move", 12*time.Minute),
+	endToEnd("e2e-move", "move", 18*time.Minute),
 }, onHostClusters())
 
 // cleanLab is the target that takes the lab away.

@@ -72,7 +72,7 @@ const labMachine = `{"spec":{"template":{"spec":{"joinConfiguration":{"nodeRegis
 	"kubeletExtraArgs":[{"name":"cgroup-driver","value":"cgroupfs"},{"name":"fail-cgroupv1","value":"false"},
 		{"name":"eviction-hard","value":"memory.available<100Mi,nodefs.available<500Mi,nodefs.inodesFree<1%,imagefs.available<500Mi"},{"name":"image-gc-high-threshold","value":"100"}]}}}}}}`
 
-var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers, "kubeadm"), func() {
+var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers, byKubeadm), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	t := newTenant("kubeadm", "v1.36.3", variables)

@@ -28,6 +28,8 @@ const (
 	full   = "full"
 	// onWorkers are about machines: how they join, run, fail and are replaced.
 	onWorkers = "workers"
+	// byKubeadm are about workers that kubeadm joins.
+	byKubeadm = "kubeadm"
 	// selfInstalled are about machines that install their software as a KOKSoftware says, on bare hosts.
 	selfInstalled = "software"
 	// foreignHosts are about hosts that are somebody's.
