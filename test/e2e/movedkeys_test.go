@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
@@ -39,6 +40,10 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 	expectTaken(ctx, former.tries(ctx, t, worker))
 	t.writeSecrets(ctx)
 
+	// The endpoint of the other management cluster is an address of a Service, which leads there through the cloud.
+	direct, err := client.New(other.keptConfig(other.apiServerAddresses(ctx)[0], nil), client.Options{Scheme: env.client.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+
 	By("the link is cut when both keys of each kind are to become good")
 	DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
 	other.patch(ctx, t.object(), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q,%q,%q,%q],"prepareAfter":%q}}}`,
@@ -47,7 +52,7 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 	Expect(env.lab.Cut(ctx)).To(Succeed())
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := &controlplanev1.KOKControlPlane{}
-		g.Expect(other.client.Get(ctx, t.ObjectKey, controlPlane)).To(Succeed())
+		g.Expect(direct.Get(ctx, t.ObjectKey, controlPlane)).To(Succeed())
 		g.Expect(conditions.GetReason(controlPlane, conditionsv1.AvailableCondition)).To(Equal(conditionsv1.HostClusterUnreachableReason))
 	}).WithTimeout(creation).Should(Succeed(), "the manager notices that the link is cut")
 	Expect(env.lab.Heal(ctx)).To(Succeed())
