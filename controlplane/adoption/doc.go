@@ -5,7 +5,7 @@
 //	Adopter.Keep         keeps up the stored rendering while a step before waits or fails (component.go)
 //	Adopter.Rendering    chooses between the stored rendering and a new one (adopter.go)
 //	Adopter.ApplyAs      applies a rendering, prunes what it has no more, and says what others wait for (adopter.go)
-//	Adopter.WhyHeld         says why components keep what they have (held.go)
+//	Adopter.WhyHeld      says why components keep what they have (held.go)
 //	Adopter.Judge        makes the store refuse what no program could have rendered (stored.go)
 //	TakenAgain           says which former renderings spec names (again.go)
 //

@@ -13,8 +13,8 @@
 // controllers/controller.go). The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again
 // from the other, with the same keys (decide.go), and nothing restarts: Event KeyMaterialRestored. When both are gone and something
 // uses them, or the tenant was initialized once (keysUsedBy), no key is made anew: it ends with a [LostError], which is the reason (keyrotation.Failed)
-// KeyMaterialLost of CertificatesAvailable and says what to restore from a backup. Available is False meanwhile, although API servers answer. What runs goes on, and is kept as it was stored; no
-// certificate is renewed. When nothing uses them yet, keys are made anew.
+// KeyMaterialLost of CertificatesAvailable and says what to restore from a backup. Available is False meanwhile, although API servers
+// answer. What runs goes on, and is kept as it was stored; no certificate is renewed. When nothing uses them yet, keys are made anew.
 //
 // # When a key rotates
 //

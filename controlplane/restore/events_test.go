@@ -79,7 +79,6 @@ func TestStatusLearnsThatTheEventsBeginAnewByThemselves(t *testing.T) {
 	}
 }
 
-// A record that somebody spoiled must not look like none: etcd would be founded anew once more.
 func TestAManagerWhoseClockIsBehindSaysSo(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
 	made := func(after time.Duration) metav1.ObjectMeta {
@@ -104,6 +103,7 @@ func TestAManagerWhoseClockIsBehindSaysSo(t *testing.T) {
 	}
 }
 
+// A record that somebody spoiled must not look like none: etcd would be founded anew once more.
 func TestARecordThatCannotBeReadIsNotPassedOver(t *testing.T) {
 	for name, test := range map[string]struct {
 		data    map[string]string

@@ -151,7 +151,7 @@ type heardNodes struct {
 	heard, uids map[string]string
 }
 
-// heardNodes writes the nodes that are heard from into a map.
+// heardNodes begins with no node. Its look adds those that are heard from to the map.
 func (r *Restorer) heardNodes(of *Facts, heard map[string]string) *heardNodes {
 	return &heardNodes{live: of.Host.Live, now: r.Clock.Now(), heard: heard, uids: map[string]string{}}
 }

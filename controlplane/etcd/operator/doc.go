@@ -36,8 +36,8 @@
 //	an Event of the control plane       after a step                            -           the Event is missing
 //
 // Three things are remembered between runs: what comparisons of the members' data have found (compare.go), that all waits for host
-// nodes that are not heard from (quiet.go), and when the database files of members were written anew (space.go). Else each run begins with what etcd and the host cluster say then. A manager that
-// starts anew compares and reads anew.
+// nodes that are not heard from (quiet.go), and when the database files of members were written anew (space.go). Else each run begins with
+// what etcd and the host cluster say then. A manager that starts anew compares and reads anew.
 //
 // # What wakes it
 //
