@@ -50,6 +50,20 @@ func (u Usage) Plus(other Usage) Usage {
 	return Usage{u.CPU + other.CPU, u.Resident + other.Resident, u.Written + other.Written, u.Sockets + other.Sockets}
 }
 
+// Proportional is the memory of a process in bytes, where a page that several processes have counts for each by its share: proc_pid_smaps(5)
+// calls it Pss.
+func Proportional(pid int) (uint64, error) {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, err
+	}
+	maps, err := process.ProcSMapsRollup()
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of process %d: %w", pid, err)
+	}
+	return maps.Pss, nil
+}
+
 // Variable is the value of a variable that the process was started with; empty if it has none of that name.
 func Variable(pid int, name string) (string, error) {
 	data, err := os.ReadFile(file(pid, "environ"))

@@ -22,6 +22,7 @@ func TestUsageOfThisProcess(t *testing.T) {
 		g.Expect(after.Sockets).To(Equal(before.Sockets + 1))
 		g.Expect(after.CPU).To(BeNumerically(">", before.CPU))
 	}).Should(Succeed())
+	g.Expect(Proportional(os.Getpid())).To(And(BeNumerically(">", 1<<20), BeNumerically("<=", before.Resident*2)))
 	g.Expect(before.Plus(before).Resident).To(Equal(2 * before.Resident))
 }
 
