@@ -44,7 +44,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, faultFigures, formerDataFigures)},
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, formerDataFigures)},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,

@@ -124,7 +124,7 @@ var (
 		exactly(0, "upgrade_failed_requests", "upgrade_lost_writes", "scale_failed_requests", "scale_lost_writes", "provider_upgrade_pod_restarts"),
 		anything("capi_specs_passed", "contract_rules_tested", "conformance_passed"), exactly(0, "conformance_failed"),
 	)
-	moveFigures = exactly(0, "move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes")
+	moveFigures = exactly(0, "move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes", "moved_old_credentials_accepted_after")
 	hostFigures = slices.Concat(
 		exactly(float64(len(artifacts.HostVersions())), "host_clusters_tested"),
 		anything("host_upgrade_seconds", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped"),
@@ -144,6 +144,7 @@ var (
 		exactly(0, "former_back_objects_different", "host_off_objects_different", "cut_off_objects_different"),
 	)
 	softwareFigures = exactly(0, "software_upgrade_failed_requests", "software_upgrade_lost_writes")
+	kubeadmFigures  = exactly(0, "kubeadm_old_credentials_accepted_after")
 	// docs/keys.md and docs/upgrading.md say which requests fail when the lead of etcd moves.
 	keyFigures = slices.Concat(
 		anything("rotation_seconds", "rotation_of_five_seconds", "ca_rotation_seconds"),
