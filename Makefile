@@ -288,10 +288,15 @@ test-all: check-machine ## Every test, with the long waits, and a table of what 
 bench-gate: check-go ## What the last make test and make test-breaks measured
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix figures test test-race test-breaks
 
+CREATE_FLAGS ?=
 .PHONY: bench-create
 bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes
 	go build -o bin/bench-create ./test/bench/create
-	bin/bench-create
+	bin/bench-create $(CREATE_FLAGS)
+
+.PHONY: bench-quick
+bench-quick: check-machine ## Ratios that tell within five minutes whether a change made something slower; it fails where one is 30 % worse than the stored one
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-quick
 
 .PHONY: bench-upgrade
 bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the providers in the lab, Cluster API's specs, its contracts and conformance, and their figures
@@ -317,11 +322,12 @@ bench-house: check-machine ## How the code is built, all breaks, an upgrade of t
 bench-keys: check-machine ## Rotations of keys, a mistake that is taken back, a rendering that is taken again, and their figures
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-keys
 
+LB_FLAGS ?=
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx
 	go run ./hack/envtest-assets bin/envtest
 	go build -o bin/bench-lb ./test/bench/lb
-	bin/bench-lb
+	bin/bench-lb $(LB_FLAGS)
 
 # It takes a few minutes and 8 GiB of disk.
 .PHONY: bench-backup

@@ -44,7 +44,8 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, formerDataFigures)},
+		}, everySpec, quick, []step{capi, conformance}), figures: slices.Concat(ratioFigures(), securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, formerDataFigures)},
+		{name: "bench-quick", steps: quick, figures: ratioFigures()},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
@@ -116,6 +117,12 @@ var everySpec = slices.Concat([]step{
 	installPage,
 	endToEnd("e2e-move", "move", 18*time.Minute),
 }, onHostClusters())
+
+// quick are benchmarks of which ratios alone count: what is measured beside it meets the same machine.
+var quick = []step{
+	{name: "bench-create", target: "bench-create", args: []string{"CREATE_FLAGS=--modes=single --runs=1"}, usual: 2 * time.Minute},
+	{name: "bench-lb", target: "bench-lb", args: []string{"LB_FLAGS=--measures=requests,connections --connections=1,8 --rounds=1"}, usual: 2 * time.Minute},
+}
 
 // cleanLab is the target that takes the lab away.
 const cleanLab = "clean-lab"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,25 @@ func TestAListWantsWhatItsStepsMeasure(t *testing.T) {
 					t.Errorf("%s has the step %s and does not want %s", l.name, s.name, w.name)
 				}
 			}
+		}
+	}
+}
+
+func TestARatioThatIsMuchWorseFails(t *testing.T) {
+	measured := func(factor float64) (all []figures.Figure) {
+		for _, r := range storedRatios {
+			value := r.value * factor
+			if r.higherIsBetter {
+				value = r.value / factor
+			}
+			all = append(all, figures.New(r.name, fmt.Sprintf("%.4f", value), "ratio"))
+		}
+		return all
+	}
+	for factor, want := range map[float64]int{0.5: 0, 1: 0, 1.25: 0, 1.35: len(storedRatios)} {
+		rows, err := judge(ratioFigures(), measured(factor))
+		if err != nil || len(rows) != want {
+			t.Errorf("%g times as bad: %d rows, %v, want %d", factor, len(rows), err, want)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
@@ -50,7 +51,7 @@ type bench struct {
 	// others are in the lab beside what is measured.
 	others  *beside.Others
 	version string
-	figures []string
+	figures []figures.Figure
 }
 
 // run measures every mode and cleans up, also when it is interrupted.
@@ -82,7 +83,7 @@ func run(ctx context.Context, o *options) error {
 	for _, figure := range b.figures {
 		fmt.Println(figure)
 	}
-	return b.others.Recovered(ctx)
+	return errors.Join(figures.Write("bench-create", b.figures), b.others.Recovered(ctx))
 }
 
 // open connects to the lab.

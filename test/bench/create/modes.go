@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
 // measure runs the modes in turn.
@@ -35,7 +36,7 @@ func (b *bench) measure(ctx context.Context) error {
 }
 
 func (b *bench) figure(name string, value float64, unit string) {
-	b.figures = append(b.figures, fmt.Sprintf("figure %s %.2f %s", name, value, unit))
+	b.figures = append(b.figures, figures.New(name, fmt.Sprintf("%.2f", value), unit))
 }
 
 // compare creates tenants and floors of one shape in turn.

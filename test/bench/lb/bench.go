@@ -15,6 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
 const (
@@ -75,7 +76,7 @@ func run(ctx context.Context, o *options) (err error) {
 	}
 	// What was measured before something failed is worth reading.
 	err = b.measure(ctx)
-	return errors.Join(b.report.print(os.Stdout, b.ways), err)
+	return errors.Join(b.report.print(os.Stdout, b.ways), figures.Write("bench-lb", b.report.figures()), err)
 }
 
 func (b *bench) measure(ctx context.Context) error {

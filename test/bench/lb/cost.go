@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/health"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
 // calm is by how much load balancers may probe more often than while all is well before the machine is too busy to
@@ -154,13 +155,14 @@ func (c *cost) print(out io.Writer) error {
 	return nil
 }
 
-func (c *cost) figures() []string {
-	return []string{
-		fmt.Sprintf("figure lb_%d_workers_apiserver_millicores %.1f millicores", c.workers, c.millicores()),
-		fmt.Sprintf("figure lb_%d_workers_apiserver_mib %.1f MiB", c.workers, c.resident()),
-		fmt.Sprintf("figure lb_worker_probe_bytes_per_minute %.0f B", c.perWorkerMinute(c.with.probing)),
-		fmt.Sprintf("figure lb_worker_discovery_bytes_per_minute %.0f B", c.perWorkerMinute(c.with.discovery)),
-		fmt.Sprintf("figure lb_worker_discovery_bytes_per_change %.0f B", c.changeBytes()),
-		fmt.Sprintf("figure lb_change_known_seconds %.3f s", quantile(c.change.known, 1).Seconds()),
+func (c *cost) figures() []figures.Figure {
+	workers := fmt.Sprintf("lb_%d_workers_apiserver_", c.workers)
+	return []figures.Figure{
+		figures.New(workers+"millicores", fmt.Sprintf("%.1f", c.millicores()), "millicores"),
+		figures.New(workers+"mib", fmt.Sprintf("%.1f", c.resident()), "MiB"),
+		figures.New("lb_worker_probe_bytes_per_minute", fmt.Sprintf("%.0f", c.perWorkerMinute(c.with.probing)), "B"),
+		figures.New("lb_worker_discovery_bytes_per_minute", fmt.Sprintf("%.0f", c.perWorkerMinute(c.with.discovery)), "B"),
+		figures.New("lb_worker_discovery_bytes_per_change", fmt.Sprintf("%.0f", c.changeBytes()), "B"),
+		figures.New("lb_change_known_seconds", fmt.Sprintf("%.3f", quantile(c.change.known, 1).Seconds()), "s"),
 	}
 }

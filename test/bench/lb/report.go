@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
 // results are the turns of each way.
@@ -129,8 +130,8 @@ func (r *report) printWays(out io.Writer, ways []*way) error {
 }
 
 // figures are the ratios of each kind, over all numbers of connections the geometric mean, memory, and what workers cost.
-func (r *report) figures() []string {
-	var figures []string
+func (r *report) figures() []figures.Figure {
+	var all []figures.Figure
 	for _, f := range []struct {
 		name string
 		kind kind
@@ -142,16 +143,16 @@ func (r *report) figures() []string {
 			}
 		}
 		if count > 0 {
-			figures = append(figures, fmt.Sprintf("figure %s %.2f ratio", f.name, math.Exp(sum/float64(count))))
+			all = append(all, figures.New(f.name, fmt.Sprintf("%.2f", math.Exp(sum/float64(count))), "ratio"))
 		}
 	}
 	for _, line := range r.rows {
 		if line.kind == rowMemory {
-			figures = append(figures, fmt.Sprintf("figure lb_kib_per_connection %.2f KiB", line.values[balancers.KOKName]))
+			all = append(all, figures.New("lb_kib_per_connection", fmt.Sprintf("%.2f", line.values[balancers.KOKName]), "KiB"))
 		}
 	}
 	if r.cost != nil {
-		figures = append(figures, r.cost.figures()...)
+		all = append(all, r.cost.figures()...)
 	}
-	return figures
+	return all
 }
