@@ -55,7 +55,8 @@ func Describe(ctx context.Context, kok string, m *mirror.Mirror, namespace, vers
 		return nil, err
 	}
 	arguments := []string{
-		"software", "add", version, "--namespace", namespace, "--from", m.URL, "--exclusive", "--ca-file", authority, "--containerd-config", config, "--dry-run",
+		"software", "add", version, "--namespace", namespace, "--from", m.URL, "--exclusive", "--ca-file", authority, "--containerd-config", config,
+		"--modules", "overlay", "--dry-run", // Hosts of the lab share the kernel of a machine, which may have no other module.
 	}
 	say(strings.Join(append([]string{"kok"}, arguments...), " "))
 	var progress bytes.Buffer
