@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -12,20 +11,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/onetenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/session"
 )
 
 const (
@@ -40,29 +33,17 @@ const (
 // bench measures one control plane after the other.
 type bench struct {
 	*options
-	*session.Session
-	tenant *tenant.Tenant
-	// others are in the lab beside what is measured.
-	others *beside.Others
-}
-
-func open(ctx context.Context, o *options) (*bench, error) {
-	s, err := session.Open(ctx, progress.New(os.Stdout, time.Now()))
-	if err != nil {
-		return nil, err
-	}
-	return &bench{options: o, Session: s, tenant: s.Tenant(name, o.template, o.repository)}, nil
+	*onetenant.Bench
 }
 
 func (b *bench) run(ctx context.Context) error {
-	hosts, err := b.Hosts()
-	if err != nil {
+	// What an interrupted benchmark left would be measured, too.
+	if err := b.clean(ctx); err != nil {
 		return err
 	}
-	if b.others, err = beside.Find(ctx, b.Client, hosts, name); err != nil {
+	if err := b.Look(ctx); err != nil {
 		return err
 	}
-	b.Log.Print("beside it: %s", b.others)
 	var measured []figures.Figure
 	for _, of := range b.shapes {
 		idle, filled, err := b.measure(ctx, shapes[of])
@@ -77,19 +58,11 @@ func (b *bench) run(ctx context.Context) error {
 		measured = append(measured, idle.figures("tenant_"+of+"_")...)
 		measured = append(measured, filled.figures(fmt.Sprintf("tenant_%s_%d_objects_", of, b.objects))...)
 	}
-	fmt.Fprintf(b.Log, "\nbeside it: %s\n", b.others)
-	for _, figure := range measured {
-		fmt.Fprintln(b.Log, figure)
-	}
-	return errors.Join(figures.Write("bench-footprint", measured), b.others.Recovered(ctx))
+	return errors.Join(b.Report(measured), b.Others.Recovered(ctx))
 }
 
 // measure makes a control plane, and measures it when it has run for a while, and again with objects.
 func (b *bench) measure(ctx context.Context, s shape.Shape) (idle, filled footprint, err error) {
-	// What an interrupted benchmark left would be measured, too.
-	if err := b.clean(ctx); err != nil {
-		return nil, nil, err
-	}
 	variables, err := b.variables(ctx, s)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +70,10 @@ func (b *bench) measure(ctx context.Context, s shape.Shape) (idle, filled footpr
 	if err := b.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return nil, nil, fmt.Errorf("make namespace %s: %w", name, err)
 	}
-	if err := errors.Join(b.tenant.Apply(ctx, variables), b.tenant.Wait(ctx)); err != nil {
+	if err := b.Tenant.Apply(ctx, variables); err != nil {
+		return nil, nil, err
+	}
+	if err := b.Tenant.Wait(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err := b.pass(ctx, "it runs", b.after); err != nil {
@@ -178,8 +154,8 @@ func (b *bench) take(ctx context.Context) (footprint, error) {
 // processes are those of the control plane's pods, by component. Each pod has one more than it has containers, which keeps its sandbox.
 func (b *bench) processes(ctx context.Context) (map[string][]int, error) {
 	pods := &corev1.PodList{}
-	if err := b.Client.List(ctx, pods, client.InNamespace(name), client.MatchingLabels(names.Labels(b.tenant.Key))); err != nil {
-		return nil, fmt.Errorf("list the pods of %s: %w", b.tenant.Key, err)
+	if err := b.Client.List(ctx, pods, client.InNamespace(name), client.MatchingLabels(names.Labels(b.Tenant.Key))); err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", b.Tenant.Key, err)
 	}
 	var uids []string
 	for i := range pods.Items {
@@ -225,16 +201,7 @@ func usageOf(pids map[string][]int) (map[string]usage, error) {
 
 // fill writes objects into the tenant.
 func (b *bench) fill(ctx context.Context) error {
-	kubeconfig, err := secret.Get(ctx, b.Client, b.tenant.Key, secret.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data[secret.KubeconfigDataName])
-	if err != nil {
-		return err
-	}
-	config.QPS = -1
-	api, err := kubernetes.NewForConfig(config)
+	api, err := b.API(ctx)
 	if err != nil {
 		return err
 	}
@@ -257,5 +224,5 @@ func (b *bench) fill(ctx context.Context) error {
 func (b *bench) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
-	return b.tenant.Delete(ctx)
+	return b.Tenant.Delete(ctx)
 }

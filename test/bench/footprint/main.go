@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,16 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/onetenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
 type options struct {
-	after, calm, window  time.Duration
-	objects              int
-	shapes               []string
-	repository, template string
+	after, calm, window time.Duration
+	objects             int
+	shapes              []string
 }
 
 // shapes are the control planes that can be measured, by their names.
@@ -31,33 +31,13 @@ func main() { program.Run("bench footprint", command(), "") }
 
 func command() *cobra.Command {
 	o := &options{}
-	cmd := &cobra.Command{
-		Use:   "footprint",
-		Short: "Memory, processor time and writes to disk of an idle control plane",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			release, err := machine.Claim()
-			if err != nil {
-				return err
-			}
-			defer release()
-			b, err := open(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			return b.run(cmd.Context())
-		},
-	}
+	cmd := onetenant.Command("footprint", "Memory, processor time and writes to disk of an idle control plane", "templates/cluster-template-control-plane.yaml", o.check,
+		func(ctx context.Context, of *onetenant.Bench) error { return (&bench{options: o, Bench: of}).run(ctx) })
 	cmd.Flags().DurationVar(&o.after, "after", 10*time.Minute, "how long a control plane runs before it is measured")
 	cmd.Flags().DurationVar(&o.calm, "calm", time.Minute, "how long it is left alone after its objects were written")
 	cmd.Flags().DurationVar(&o.window, "window", time.Minute, "how long processor time and writes to disk are counted")
 	cmd.Flags().IntVar(&o.objects, "objects", 5000, "ConfigMaps of one KiB that are written before it is measured again")
 	cmd.Flags().StringSliceVar(&o.shapes, "shapes", []string{shape.HighlyAvailable.Name, shape.Single.Name}, "what is measured: ha, single (one replica of each component, on one host node)")
-	cmd.Flags().StringVar(&o.repository, "repository", "out", "folder that make release-manifests wrote")
-	cmd.Flags().StringVar(&o.template, "template", "templates/cluster-template-control-plane.yaml", "template of the tenant")
 	return cmd
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,19 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/onetenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/session"
 )
 
 const (
@@ -46,26 +40,15 @@ const (
 )
 
 type options struct {
-	together                       int
-	repository, programs, template string
+	together int
+	programs string
 }
 
 // bench is one tenant and the hosts that join it.
 type bench struct {
 	*options
-	*session.Session
-	tenant *tenant.Tenant
-	api    *kubernetes.Clientset
-	// others are in the lab beside what is measured.
-	others *beside.Others
-}
-
-func open(ctx context.Context, o *options) (*bench, error) {
-	s, err := session.Open(ctx, progress.New(os.Stdout, time.Now()))
-	if err != nil {
-		return nil, err
-	}
-	return &bench{options: o, Session: s, tenant: s.Tenant(name, o.template, o.repository)}, nil
+	*onetenant.Bench
+	api *kubernetes.Clientset
 }
 
 func (b *bench) run(ctx context.Context) error {
@@ -84,7 +67,6 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.Log, "\nbeside it: %s\n", b.others)
 	preinstalled := fmt.Sprintf("join_%d_", b.together)
 	measured := slices.Concat([]figures.Figure{
 		seconds("join_seconds", longest(alone)),
@@ -93,10 +75,7 @@ func (b *bench) run(ctx context.Context) error {
 	if rest := parts.rest; rest > longest(together) {
 		b.Log.Print("WARNING: without the download of their software and of images machines took %.1f s, which is more than the %.1f s of machines that had it", rest.Seconds(), longest(together).Seconds())
 	}
-	for _, figure := range measured {
-		fmt.Fprintln(b.Log, figure)
-	}
-	return figures.Write("bench-join", measured)
+	return b.Report(measured)
 }
 
 func seconds(name string, took time.Duration) figures.Figure {
@@ -111,14 +90,9 @@ func longest(took map[string]time.Duration) time.Duration {
 // look says what is in the lab beside the benchmark, and whether the machine has memory for it. Fewer machines join together
 // where that helps.
 func (b *bench) look(ctx context.Context) error {
-	hosts, err := b.Hosts()
-	if err != nil {
+	if err := b.Look(ctx); err != nil {
 		return err
 	}
-	if b.others, err = beside.Find(ctx, b.Client, hosts, name); err != nil {
-		return err
-	}
-	b.Log.Print("beside it: %s", b.others)
 	available, err := machine.AvailableMemory()
 	if err != nil {
 		return err
@@ -139,14 +113,14 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.Client.Create(ctx, namespace); err != nil {
 		return fmt.Errorf("make namespace %s: %w", name, err)
 	}
-	err := b.tenant.Apply(ctx, map[string]string{
+	err := b.Tenant.Apply(ctx, map[string]string{
 		"ETCD_REPLICAS": "1", "ETCD_EVENTS_REPLICAS": "1", "CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1",
 		"WORKER_MACHINE_COUNT": "0", "KUBE_PROXY_CONNTRACK": "None", "SOFTWARE_MODE": "Preinstalled",
 	})
 	if err != nil {
 		return err
 	}
-	if err := b.tenant.Wait(ctx); err != nil {
+	if err := b.Tenant.Wait(ctx); err != nil {
 		return err
 	}
 	// All hosts are new: no tenant had them before, and none gets them meanwhile.
@@ -157,18 +131,10 @@ func (b *bench) prepare(ctx context.Context) error {
 	if _, err := pool.Ensure(ctx, 1+b.together); err != nil {
 		return err
 	}
-	if err := b.tenant.InstallNetwork(ctx, b.Set.Flannel); err != nil {
+	if err := b.Tenant.InstallNetwork(ctx, b.Set.Flannel); err != nil {
 		return err
 	}
-	kubeconfig, err := secret.Get(ctx, b.Client, b.tenant.Key, secret.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data[secret.KubeconfigDataName])
-	if err != nil {
-		return err
-	}
-	if b.api, err = kubernetes.NewForConfig(config); err != nil {
+	if b.api, err = b.API(ctx); err != nil {
 		return err
 	}
 	return b.waitFree(ctx, 1+b.together)
@@ -272,14 +238,14 @@ func (b *bench) close(ctx context.Context, failed error) error {
 	if err := errors.Join(failed, b.clean(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
-	return b.others.Recovered(ctx)
+	return b.Others.Recovered(ctx)
 }
 
 // clean deletes the tenant and then removes its hosts, also those of a benchmark that was interrupted.
 func (b *bench) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel()
-	if err := b.tenant.Delete(ctx); err != nil {
+	if err := b.Tenant.Delete(ctx); err != nil {
 		return err
 	}
 	return b.RemoveOwned(ctx, name)

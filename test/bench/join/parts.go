@@ -83,7 +83,7 @@ func (b *bench) pulled(ctx context.Context, node string) (time.Duration, error) 
 
 // took is what kok-software reports on the host of a Machine.
 func (b *bench) took(ctx context.Context, name string) (software.Took, error) {
-	key := client.ObjectKey{Namespace: b.tenant.Key.Namespace, Name: name}
+	key := client.ObjectKey{Namespace: b.Tenant.Key.Namespace, Name: name}
 	machine, claimed := &clusterv1.Machine{}, &infrav1.IDCMachine{}
 	if err := b.Client.Get(ctx, key, machine); err != nil {
 		return software.Took{}, err

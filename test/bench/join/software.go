@@ -37,7 +37,7 @@ func (b *bench) joinBare(ctx context.Context) (took map[string]time.Duration, pa
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
 	content, err := mirror.Prepare(ctx, folder, mirror.Sources{
-		Kubernetes: []string{b.tenant.Version}, Programs: b.programs, ReleaseVersion: release, Images: b.Set.WorkerImages,
+		Kubernetes: []string{b.Tenant.Version}, Programs: b.programs, ReleaseVersion: release, Images: b.Set.WorkerImages,
 	}, func(step string) { b.Log.Print("%s", step) })
 	if err != nil {
 		return nil, parts, err
@@ -84,7 +84,7 @@ func (b *bench) leave(ctx context.Context) error {
 
 // useSoftware has the machines to come install what the mirror has, and pull images from it.
 func (b *bench) useSoftware(ctx context.Context, m *mirror.Mirror) error {
-	described, err := m.Software(ctx, name, name, b.tenant.Version)
+	described, err := m.Software(ctx, name, name, b.Tenant.Version)
 	if err != nil {
 		return err
 	}
