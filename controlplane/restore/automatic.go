@@ -87,25 +87,19 @@ func (r *Restorer) askForEventsByItself(ctx context.Context, of *Facts, pods []c
 // clockBehind says that pods or volumes of the etcd with the events were made at a time that the manager's clock has yet to reach. It is nil
 // where the next reconcile comes later than that.
 func clockBehind(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim, now time.Time) error {
-	newest := now
+	made := []time.Time{now}
 	for i := range pods {
-		newest = latest(newest, pods[i].CreationTimestamp.Time)
+		made = append(made, pods[i].CreationTimestamp.Time)
 	}
 	for i := range claims {
-		newest = latest(newest, claims[i].CreationTimestamp.Time)
+		made = append(made, claims[i].CreationTimestamp.Time)
 	}
+	newest := slices.MaxFunc(made, time.Time.Compare)
 	if newest.Sub(now) < time.Minute {
 		return nil
 	}
-	return fmt.Errorf("spec.etcd.recovery: %s is not founded anew before %s, when the newest of its pods and volumes was made by the host cluster's clock. The manager's clock is behind that one: set the clocks of the nodes right, by NTP for instance",
+	return fmt.Errorf("spec.etcd.recovery: the controller founds %s anew after %s. By the host cluster's clock a pod or volume of it was made then, and the manager's clock is behind: set the clocks of both right",
 		names.EtcdEvents, rebuild.Stamp(newest))
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // paused says that an etcd is not founded anew by itself so soon after the last time.

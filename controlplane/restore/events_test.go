@@ -90,9 +90,9 @@ func TestAManagerWhoseClockIsBehindSaysSo(t *testing.T) {
 	}{
 		"all is older":               {pod: -time.Hour, claim: -time.Hour},
 		"a pod was made just now":    {pod: time.Second, claim: -time.Hour},
-		"a pod is of the future":     {pod: time.Hour, claim: -time.Hour, says: "before 2026-03-04T06:00:00Z"},
-		"a volume is of the future":  {pod: -time.Hour, claim: 2 * time.Hour, says: "before 2026-03-04T07:00:00Z"},
-		"the newest of both is told": {pod: time.Hour, claim: 2 * time.Hour, says: "before 2026-03-04T07:00:00Z"},
+		"a pod is of the future":     {pod: time.Hour, claim: -time.Hour, says: "after 2026-03-04T06:00:00Z"},
+		"a volume is of the future":  {pod: -time.Hour, claim: 2 * time.Hour, says: "after 2026-03-04T07:00:00Z"},
+		"the newest of both is told": {pod: time.Hour, claim: 2 * time.Hour, says: "after 2026-03-04T07:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := clockBehind([]corev1.Pod{{ObjectMeta: made(test.pod)}}, []corev1.PersistentVolumeClaim{{ObjectMeta: made(test.claim)}}, now)

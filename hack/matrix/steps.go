@@ -44,7 +44,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, quick, []step{capi, conformance}), figures: slices.Concat(ratioFigures(), securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, formerDataFigures)},
+		}, everySpec, quick, []step{capi, conformance, quickstart}), figures: slices.Concat(ratioFigures(), securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, formerDataFigures)},
 		{name: "bench-quick", steps: quick, figures: ratioFigures()},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
@@ -151,6 +151,8 @@ var (
 	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}
 	contracts   = step{name: "contracts", target: "test-contracts", usual: 10 * time.Minute}
+	// quickstart is the last: its tenant stays.
+	quickstart  = step{name: "quickstart", target: "quickstart", usual: 3 * time.Minute}
 	conformance = step{name: "conformance", target: "test-conformance", usual: 35 * time.Minute}
 )
 
