@@ -26,7 +26,8 @@ func (h *Host) Write(ctx context.Context, file string, content []byte) error {
 			return fmt.Errorf("write %s: %w", file, err)
 		}
 	}
-	return tell(ctx, []string{"write", file}, nil)
+	logChange(ctx, "write", file)
+	return nil
 }
 
 // Temporary is where Write has a file before it is complete.
@@ -71,8 +72,7 @@ func (h *Host) FileBelow(ctx context.Context, folder string) ([]string, error) {
 
 // Remove removes files and folders on their own file system. A volume that is mounted in them keeps its content.
 func (h *Host) Remove(ctx context.Context, paths ...string) error {
-	err := h.Change(ctx, append([]string{"rm", "-rf", "--one-file-system", "--"}, paths...)...)
-	return err
+	return h.Change(ctx, append([]string{"rm", "-rf", "--one-file-system", "--"}, paths...)...)
 }
 
 // list splits an output into records. Each ends with a zero byte.

@@ -99,28 +99,19 @@ func (h *Host) Feed(ctx context.Context, stdin []byte, args ...string) ([]byte, 
 
 // Change is Run of a command that changes the host. The log has it, as it has writes to API servers.
 func (h *Host) Change(ctx context.Context, args ...string) error {
-	_, err := h.Run(ctx, args...)
-	return tell(ctx, args, err)
-}
-
-// TryChange is Change of a command whose exit status is no error.
-func (h *Host) TryChange(ctx context.Context, args ...string) error {
-	_, err := h.Try(ctx, args...)
-	return tell(ctx, args, err)
-}
-
-// tell logs a command that changed the host. What failed is in the error.
-func tell(ctx context.Context, command []string, err error) error {
-	if err == nil {
-		ctrl.LoggerFrom(ctx).V(writes.Verbosity).Info("Changed the host", "command", strings.Join(command, " "))
-	}
-	return err
+	return h.ChangeBy(ctx, nil, args...)
 }
 
 // ChangeBy is Change with standard input.
 func (h *Host) ChangeBy(ctx context.Context, stdin []byte, args ...string) error {
 	_, err := h.Feed(ctx, stdin, args...)
-	return tell(ctx, args, err)
+	return changed(ctx, args, err)
+}
+
+// TryChange is Change of a command whose exit status is no error.
+func (h *Host) TryChange(ctx context.Context, args ...string) error {
+	_, err := h.Try(ctx, args...)
+	return changed(ctx, args, err)
 }
 
 // ChangeSilently is Change for a command whose output is of no use. The output may have any length.
@@ -129,7 +120,19 @@ func (h *Host) ChangeSilently(ctx context.Context, args ...string) error {
 	if err == nil && result.ExitStatus != 0 {
 		err = Failure(args, result)
 	}
-	return tell(ctx, args, err)
+	return changed(ctx, args, err)
+}
+
+// changed logs a command that did not fail, and returns the error of one that did.
+func changed(ctx context.Context, command []string, err error) error {
+	if err == nil {
+		logChange(ctx, command...)
+	}
+	return err
+}
+
+func logChange(ctx context.Context, command ...string) {
+	ctrl.LoggerFrom(ctx).V(writes.Verbosity).Info("Changed the host", "command", strings.Join(command, " "))
 }
 
 func (h *Host) asRoot(command ssh.Command) ssh.Command {

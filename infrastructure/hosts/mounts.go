@@ -63,7 +63,7 @@ func (h *Host) Unmount(ctx context.Context, points []string) error {
 			return errors.Join(append(problems, err)...)
 		}
 		if result.ExitStatus == 0 {
-			_ = tell(ctx, unmount, nil)
+			logChange(ctx, unmount...)
 			continue
 		}
 		if err := h.Change(ctx, "umount", "--lazy", "--", point); err != nil {

@@ -109,8 +109,7 @@ func stopInstances(ctx context.Context, h *hosts.Host, template string) error {
 	if err := h.Change(ctx, "systemctl", "stop", "--", strings.Replace(template, "@.", "@*.", 1)); err != nil {
 		return err
 	}
-	err = h.Change(ctx, "systemctl", "disable", "--", template)
-	return err
+	return h.Change(ctx, "systemctl", "disable", "--", template)
 }
 
 // nodeRuns names running units and containers of a node.

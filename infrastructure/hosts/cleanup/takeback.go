@@ -49,8 +49,7 @@ func rename(ctx context.Context, h *hosts.Host, record *records.Record) error {
 
 // restore puts back a file that the bootstrap data replaced.
 func restore(ctx context.Context, h *hosts.Host, file string) error {
-	err := h.Change(ctx, "cp", "--archive", "--remove-destination", "--", records.OriginalsDir+file, file)
-	return err
+	return h.Change(ctx, "cp", "--archive", "--remove-destination", "--", records.OriginalsDir+file, file)
 }
 
 // clockUnits are the units that read footprint.ClockFiles.
@@ -71,6 +70,5 @@ func reload(ctx context.Context, h *hosts.Host, record *records.Record) error {
 		return err
 	}
 	// reset-failed fails when no unit had failed.
-	err := h.TryChange(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
-	return err
+	return h.TryChange(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
 }

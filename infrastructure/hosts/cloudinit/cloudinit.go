@@ -52,8 +52,7 @@ func Seed(ctx context.Context, h *hosts.Host, metaData, userData []byte) error {
 			return err
 		}
 	}
-	err := h.Change(ctx, "systemctl", "daemon-reload")
-	return err
+	return h.Change(ctx, "systemctl", "daemon-reload")
 }
 
 // Reset removes cloud-init's state of the machine, with the secrets in its caches, and puts back that of the host's

@@ -121,8 +121,7 @@ func Remove(ctx context.Context, h *hosts.Host, record *records.Record) error {
 		return err
 	}
 	// containerd may never have worked.
-	err = h.TryChange(ctx, "systemctl", "start", "--", onworker.ContainerdUnit)
-	return err
+	return h.TryChange(ctx, "systemctl", "start", "--", onworker.ContainerdUnit)
 }
 
 // removeFolders changes nothing while a container runs: tasksDir, which shows running containers, is in one of the folders.

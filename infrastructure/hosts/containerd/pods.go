@@ -67,8 +67,7 @@ func RemovePods(ctx context.Context, h *hosts.Host, record *records.Record, prog
 	if err := h.TryChange(ctx, kubernetes(append([]string{"containers", "delete"}, left...)...)...); err != nil {
 		return err
 	}
-	err = h.Change(ctx, "systemctl", "restart", onworker.ContainerdUnit)
-	return err
+	return h.Change(ctx, "systemctl", "restart", onworker.ContainerdUnit)
 }
 
 // isRead reports whether a file is containerd's program, or one that containerd reads.
@@ -87,8 +86,7 @@ func Reload(ctx context.Context, h *hosts.Host, record *records.Record) error {
 	if err != nil || !units[0].Loaded || !units[0].Runs() {
 		return err
 	}
-	err = h.Change(ctx, "systemctl", "restart", "--", onworker.ContainerdUnit)
-	return err
+	return h.Change(ctx, "systemctl", "restart", "--", onworker.ContainerdUnit)
 }
 
 // Running names the containers of Kubernetes that run.
