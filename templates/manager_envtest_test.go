@@ -4,6 +4,7 @@ package templates
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"syscall"
@@ -18,7 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
-// startManager starts Cluster API's manager and waits until it is ready. It ends with the management cluster.
+// startManager starts Cluster API's manager and waits until it is ready and shows its metrics. It ends with the management cluster.
 func (m *management) startManager(t *testing.T) {
 	t.Helper()
 	health, metrics := loopback.Free(t).String(), loopback.Free(t).String()
@@ -50,7 +51,8 @@ func (m *management) startManager(t *testing.T) {
 	requests := probe.Client(probe.Direct())
 	defer requests.CloseIdleConnections()
 	if err := m.manager.While(ctx, func(ctx context.Context) error {
-		return probe.UntilOK(ctx, requests, "http://"+health+"/readyz")
+		// The listeners start side by side: that one answers says nothing of the other.
+		return errors.Join(probe.UntilOK(ctx, requests, "http://"+health+"/readyz"), probe.UntilOK(ctx, requests, m.metrics))
 	}); err != nil {
 		t.Fatal(err)
 	}
