@@ -29,7 +29,7 @@ const (
 	bootstrapTimeout = 2 * time.Minute
 	// bootstrapAgain is the time until the next login while cloud-init runs, bootstrapRetry that after a login that failed.
 	// bootstrapRecheck is that after cloud-init failed: a person may put it right.
-	bootstrapAgain   = 100 * time.Millisecond
+	bootstrapAgain   = time.Second
 	bootstrapRetry   = 5 * time.Second
 	bootstrapRecheck = 30 * time.Second
 )

@@ -1,10 +1,12 @@
 package hosts
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"fmt"
 	"path"
+	"strings"
 )
 
 // Write replaces a file that only root may read. Its folder must exist. A reader sees the old content
@@ -28,6 +30,56 @@ func (h *Host) Write(ctx context.Context, file string, content []byte) error {
 	}
 	logChange(ctx, "write", file)
 	return nil
+}
+
+// File is a file that only root may read.
+type File struct {
+	Path    string
+	Content []byte
+}
+
+// WriteTogether replaces files, and makes the folders that they need. Two commands are enough for any number of files, but a
+// reader may find some of them while others are not there yet.
+func (h *Host) WriteTogether(ctx context.Context, files ...File) error {
+	archive, err := archiveOf(files)
+	if err != nil {
+		return err
+	}
+	if _, err := h.Feed(ctx, archive, "tar", "--extract", "--directory=/"); err != nil {
+		return fmt.Errorf("write %s: %w", strings.Join(paths(files), ", "), err)
+	}
+	if err := h.Change(ctx, append([]string{"sync", "--"}, paths(files)...)...); err != nil {
+		return err
+	}
+	logChange(ctx, append([]string{"write"}, paths(files)...)...)
+	return nil
+}
+
+func paths(files []File) []string {
+	var all []string
+	for _, file := range files {
+		all = append(all, file.Path)
+	}
+	return all
+}
+
+// archiveOf is a tar archive with these files, from the root folder on.
+func archiveOf(files []File) ([]byte, error) {
+	archive := &bytes.Buffer{}
+	writer := tar.NewWriter(archive)
+	for _, file := range files {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(file.Path, "/"), Mode: 0o600, Size: int64(len(file.Content))}
+		if err := writer.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("archive %s: %w", file.Path, err)
+		}
+		if _, err := writer.Write(file.Content); err != nil {
+			return nil, fmt.Errorf("archive %s: %w", file.Path, err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		return nil, fmt.Errorf("end an archive of files: %w", err)
+	}
+	return archive.Bytes(), nil
 }
 
 // Temporary is where Write has a file before it is complete.

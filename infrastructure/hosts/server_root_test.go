@@ -58,6 +58,33 @@ func TestCommandsOnARealSystem(t *testing.T) {
 			t.Errorf("there are %v, %v", entries, err)
 		}
 	})
+	t.Run("files are written together, for root alone", func(t *testing.T) {
+		folder := filepath.Join(t.TempDir(), "a new folder")
+		written := map[string]string{filepath.Join(folder, "it's a $file"): strings.Repeat("a\x00'\"$(id)\n", 100_000), filepath.Join(folder, strings.Repeat("long", 50)): ""}
+		for range 2 {
+			var files []hosts.File
+			for file, content := range written {
+				files = append(files, hosts.File{Path: file, Content: []byte(content)})
+			}
+			if err := h.WriteTogether(t.Context(), files...); err != nil {
+				t.Fatal(err)
+			}
+			for file, content := range written {
+				got, err := os.ReadFile(file)
+				if err != nil || string(got) != content {
+					t.Errorf("%s: %d bytes of %d, %v", file, len(got), len(content), err)
+				}
+				info, err := os.Stat(file)
+				if err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("%s: %v, %v", file, info.Mode(), err)
+				}
+				written[file] = "shorter"
+			}
+		}
+		if err := h.WriteTogether(t.Context(), hosts.File{Path: "/proc/no/file"}); err == nil || !strings.Contains(err.Error(), "/proc/no/file") {
+			t.Errorf("a file that cannot be written: %v", err)
+		}
+	})
 	t.Run("what is there is told from what is not", func(t *testing.T) {
 		got, err := h.Existing(t.Context(), file, "/no/such", "/etc/passwd")
 		if err != nil || !slices.Equal(got, []string{file, "/etc/passwd"}) {

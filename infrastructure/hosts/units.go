@@ -46,6 +46,16 @@ func (h *Host) Units(ctx context.Context, names ...string) ([]UnitState, error) 
 	return states, nil
 }
 
+// AwaitStart waits, no longer than limit, until a unit that is starting has started; for a unit of type oneshot, until its
+// commands have ended. One command waits on the host, where looking again and again would take a command for each look. How
+// it ended is no error: read the unit. Do not call it for a unit that is not starting, because it would start it.
+func (h *Host) AwaitStart(ctx context.Context, unit string, limit time.Duration) error {
+	// systemctl joins the start that is under way, and returns with it (systemctl(1), --no-block). sshd passes no signal on
+	// to root's commands, and so the limit is kept on the host.
+	_, err := h.Try(ctx, "timeout", strconv.Itoa(int(limit.Seconds())), "systemctl", "start", unit)
+	return err
+}
+
 // parseUnits reads what systemctl show prints: a block of properties for each unit, with an empty line
 // between two.
 func parseUnits(output string) []UnitState {

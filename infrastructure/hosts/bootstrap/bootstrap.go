@@ -72,10 +72,16 @@ func run(ctx context.Context, h *hosts.Host, machine Machine) (Progress, error) 
 			return Progress{}, fmt.Errorf("remove the node that the host was: %w", err)
 		}
 	}
-	if err := start(ctx, h, machine, record, units[0]); err != nil {
+	begins, err := start(ctx, h, machine, record, units[0])
+	if err != nil {
 		return Progress{}, err
 	}
-	return watch(ctx, h, record)
+	if begins || units[0].Active == "activating" {
+		if err := h.AwaitStart(ctx, cloudinit.Unit, watchTime); err != nil {
+			return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
+		}
+	}
+	return look(ctx, h, record)
 }
 
 // mayHave decides, before the first change, whether the machine may have a host without Record. It returns the fact that a
@@ -93,26 +99,27 @@ func mayHave(ctx context.Context, h *hosts.Host, machine *Machine) (takenOver st
 	return found.Fact, found.Err()
 }
 
-// start seeds and starts cloud-init, unless that is done already.
-func start(ctx context.Context, h *hosts.Host, machine Machine, record *records.Record, unit hosts.UnitState) error {
+// start seeds and starts cloud-init, unless that is done already. It reports whether it started cloud-init.
+func start(ctx context.Context, h *hosts.Host, machine Machine, record *records.Record, unit hosts.UnitState) (begins bool, err error) {
 	if !record.Seeded {
 		if err := prepare(ctx, h, &machine); err != nil {
-			return fmt.Errorf("prepare the host for cloud-init: %w", err)
+			return false, fmt.Errorf("prepare the host for cloud-init: %w", err)
 		}
 		record.Seeded = true
 		if err := record.Write(ctx, h); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if record.Started {
-		return nil
+		return false, nil
 	}
 	// The unit may run already, or have ended: a start is recorded only after it was made.
 	if !unit.Loaded || unit.Active == "inactive" {
 		if err := h.Change(ctx, "systemctl", "start", "--no-block", cloudinit.Unit); err != nil {
-			return fmt.Errorf("start cloud-init: %w", err)
+			return false, fmt.Errorf("start cloud-init: %w", err)
 		}
+		begins = true
 	}
 	record.Started = true
-	return record.Write(ctx, h)
+	return begins, record.Write(ctx, h)
 }

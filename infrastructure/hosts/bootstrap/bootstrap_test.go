@@ -53,6 +53,15 @@ func TestABootstrapThatIsCutGoesOn(t *testing.T) {
 	})
 }
 
+// Each command is a session of SSH and a start of sudo, which takes a host longer than most commands themselves.
+func TestABootstrapTakesFewCommands(t *testing.T) {
+	s := hosttest.New(t)
+	bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
+	if most := 54; len(s.Ran) > most {
+		t.Errorf("it took %d commands, more than %d:\n%s", len(s.Ran), most, strings.Join(s.Ran, "\n"))
+	}
+}
+
 func TestAFailedBootstrapSaysWhyAndKeepsSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
@@ -181,8 +190,8 @@ func TestABootstrapThatCannotGoOnSaysWhatIsWrongWithTheHost(t *testing.T) {
 			"the user may not run commands as root without a password (sudo: a password is required); allow it"},
 		"a full disk": {func(s *hosttest.Simulated) {
 			s.Disks = map[string]string{"/var/lib/cloud": "0 4096 500000 1000000"}
-			s.Answers["install -m 0600 /dev/null "+hosts.Temporary(cloudinit.SeedDir+"/user-data")] = ssh.Result{ExitStatus: 1, Stderr: []byte("No space left on device\n")}
-		}, probe.DiskFull, "the file system of /var/lib/cloud has 0 MiB free, 1024 MiB are needed; make room on it (prepare the host for cloud-init: write /var/lib/cloud/seed/nocloud/user-data: install"},
+			s.Answers["tar --extract --directory=/"] = ssh.Result{ExitStatus: 1, Stderr: []byte("No space left on device\n")}
+		}, probe.DiskFull, "the file system of /var/lib/cloud has 0 MiB free, 1024 MiB are needed; make room on it (prepare the host for cloud-init: write /var/lib/cloud/seed/nocloud/meta-data, /var/lib/cloud/seed/nocloud/user-data, "},
 		"something that we know nothing of": {func(s *hosttest.Simulated) {
 			s.Answers["systemctl start --no-block "+cloudinit.Unit] = ssh.Result{ExitStatus: 4, Stderr: []byte("Failed to connect to bus\n")}
 		}, "", "start cloud-init: systemctl start --no-block kok-cloud-init.service ended with status 4: Failed to connect to bus"},

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cloudinit"
@@ -16,33 +14,17 @@ import (
 )
 
 const (
-	// watchTime is how long one call of Run watches cloud-init.
+	// watchTime is how long one call of Run waits for the end of cloud-init.
 	watchTime = 5 * time.Second
-	// watchInterval is how often it looks.
-	watchInterval = 250 * time.Millisecond
 	// outputFile has what cloud-init and its commands wrote.
 	outputFile = "/var/log/cloud-init-output.log"
 )
 
-// watch waits for the sentinel file, for watchTime at most, and then finds out how far cloud-init is.
-func watch(ctx context.Context, h *hosts.Host, record *records.Record) (Progress, error) {
-	made := false
-	err := wait.PollUntilContextTimeout(ctx, watchInterval, watchTime, true, func(ctx context.Context) (_ bool, err error) {
-		sentinel, err := h.Existing(ctx, onworker.SentinelFile)
-		made = len(sentinel) > 0
-		return made, err
-	})
-	if ctx.Err() != nil {
-		err = ctx.Err()
-	} else if wait.Interrupted(err) {
-		err = nil // cloud-init still runs.
-	}
+// look finds out how far cloud-init is, and records that it is done.
+func look(ctx context.Context, h *hosts.Host, record *records.Record) (Progress, error) {
+	progress, err := progressOf(ctx, h)
 	if err != nil {
-		return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
-	}
-	progress, err := progressOf(ctx, h, made)
-	if err != nil {
-		return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
+		return Progress{}, fmt.Errorf("see how far cloud-init is: %w", err)
 	}
 	switch progress.State {
 	case Done:
@@ -64,10 +46,7 @@ func watch(ctx context.Context, h *hosts.Host, record *records.Record) (Progress
 
 // progressOf reads from the host what judge needs. cloud-init's command line is used only once its unit has ended, because it
 // takes longer than all the rest together.
-func progressOf(ctx context.Context, h *hosts.Host, made bool) (Progress, error) {
-	if made {
-		return judge(true, hosts.UnitState{}, nil), nil
-	}
+func progressOf(ctx context.Context, h *hosts.Host) (Progress, error) {
 	// Read the unit first: once it has ended, no sentinel file comes any more.
 	units, err := h.Units(ctx, cloudinit.Unit)
 	if err != nil {

@@ -26,7 +26,7 @@ var nodePaths = []string{
 	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
 	path.Clean(onworker.Dir), path.Clean(onworker.LoadBalancerDir), path.Clean(onworker.LoadBalancerStateLink), path.Clean(onworker.LoadBalancerState),
 	"/run/kok-apiserver-lb", path.Clean(onworker.NodeKeysDir), path.Clean(onworker.SentinelDir), cloudinit.UnitFile,
-	hosts.Temporary(cloudinit.UnitFile), hosts.Temporary(cloudinit.ConfigFile), hosts.Temporary(onworker.KubeletEnvironment),
+	hosts.Temporary(onworker.KubeletEnvironment),
 }
 
 // isNodes reports whether a file is in, or is, one of nodePaths.

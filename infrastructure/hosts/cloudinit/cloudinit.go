@@ -5,7 +5,6 @@ package cloudinit
 import (
 	"context"
 	_ "embed"
-	"path"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
@@ -32,25 +31,17 @@ var configContent []byte
 
 // Seed writes the files that cloud-init reads: metaData and userData, and the unit that starts it.
 func Seed(ctx context.Context, h *hosts.Host, metaData, userData []byte) error {
-	for _, step := range [][]string{
-		{"rm", "-rf", "--", SeedDir},
-		{"install", "-d", "-m", "0700", SeedDir},
-		{"install", "-d", "-m", "0755", path.Dir(ConfigFile), path.Dir(UnitFile)},
-	} {
-		if err := h.Change(ctx, step...); err != nil {
-			return err
-		}
+	if err := h.Remove(ctx, SeedDir); err != nil {
+		return err
 	}
-	files := []struct {
-		path    string
-		content []byte
-	}{
-		{SeedDir + "/meta-data", metaData}, {SeedDir + "/user-data", userData}, {ConfigFile, configContent}, {UnitFile, unitContent},
+	if err := h.Change(ctx, "install", "-d", "-m", "0700", SeedDir); err != nil {
+		return err
 	}
-	for _, file := range files {
-		if err := h.Write(ctx, file.path, file.content); err != nil {
-			return err
-		}
+	err := h.WriteTogether(ctx,
+		hosts.File{Path: SeedDir + "/meta-data", Content: metaData}, hosts.File{Path: SeedDir + "/user-data", Content: userData},
+		hosts.File{Path: ConfigFile, Content: configContent}, hosts.File{Path: UnitFile, Content: unitContent})
+	if err != nil {
+		return err
 	}
 	return h.Change(ctx, "systemctl", "daemon-reload")
 }

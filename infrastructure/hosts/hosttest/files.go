@@ -1,7 +1,10 @@
 package hosttest
 
 import (
+	"archive/tar"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -62,6 +65,26 @@ func (s *Simulated) install(args []string) (string, int) {
 func (s *Simulated) dd(args []string) (string, int) {
 	s.Files[strings.TrimPrefix(args[0], "of=")] = s.stdin
 	return "", 0
+}
+
+// tar unpacks an archive into the root folder.
+func (s *Simulated) tar([]string) (string, int) {
+	reader := tar.NewReader(strings.NewReader(s.stdin))
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return "", 0
+		}
+		if err != nil {
+			s.t.Errorf("unpack an archive: %v", err)
+			return "", 2
+		}
+		content, err := io.ReadAll(reader)
+		if err != nil {
+			s.t.Errorf("unpack %s: %v", header.Name, err)
+		}
+		s.Files["/"+header.Name] = string(content)
+	}
 }
 
 func (s *Simulated) mv(args []string) (string, int) {

@@ -148,6 +148,9 @@ var programs = map[string]program{
 	"stat":    (*Simulated).stat,
 	"install": (*Simulated).install,
 	"dd":      (*Simulated).dd,
+	"tar":     (*Simulated).tar,
+	"sync":    prints(""),
+	"timeout": (*Simulated).timeout,
 	"sed":     (*Simulated).sed,
 	"mv":      (*Simulated).mv,
 	"cp":      (*Simulated).cp,
@@ -175,6 +178,9 @@ var programs = map[string]program{
 func (s *Simulated) uname(args []string) (string, int) {
 	return map[string]string{"-n": s.name, "-m": "x86_64", "-r": "6.1.0"}[args[0]] + "\n", 0
 }
+
+// timeout runs systemctl, which ends in time.
+func (s *Simulated) timeout(args []string) (string, int) { return s.systemctl(args[2:]) }
 
 func (s *Simulated) hostname(args []string) (string, int) {
 	s.name = args[1]

@@ -33,7 +33,7 @@ func (s *Simulated) systemctl(args []string) (string, int) {
 		if last == onworker.ContainerdUnit {
 			s.Units[last].Active, s.containerd = "active", s.containerdSettings()
 		}
-		if last == cloudinit.Unit {
+		if last == cloudinit.Unit && !s.Units[last].Runs() { // It remains active after its end.
 			for _, file := range []string{cloudinit.SeedDir + "/user-data", cloudinit.SeedDir + "/meta-data", cloudinit.ConfigFile, onworker.KubeletEnvironment, cloudinit.UnitFile} {
 				if s.Files[file] == "" {
 					s.t.Errorf("cloud-init starts without %s", file)
