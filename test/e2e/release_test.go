@@ -21,6 +21,7 @@ import (
 	clusterctlclient "sigs.k8s.io/cluster-api/cmd/clusterctl/client"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	previousrelease "github.com/kube-on-kube/cluster-api-provider-kok/hack/previous-release"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
@@ -238,9 +239,10 @@ func definitionsOf(ctx context.Context, g Gomega, label string) []metav1.Partial
 // expectNobodyElse fails when somebody's Cluster or host is in the lab: the providers are about to be removed.
 func expectNobodyElse(ctx context.Context) {
 	GinkgoHelper()
-	clusters, hosts := &clusterv1.ClusterList{}, &infrav1.IDCHostList{}
+	clusters, hosts, software := &clusterv1.ClusterList{}, &infrav1.IDCHostList{}, &bootstrapv1.KOKSoftwareList{}
 	listAll(ctx, clusters)
 	listAll(ctx, hosts)
+	listAll(ctx, software)
 	var found []string
 	for i := range clusters.Items {
 		found = append(found, "Cluster "+client.ObjectKeyFromObject(&clusters.Items[i]).String())
@@ -248,5 +250,8 @@ func expectNobodyElse(ctx context.Context) {
 	for i := range hosts.Items {
 		found = append(found, "IDCHost "+client.ObjectKeyFromObject(&hosts.Items[i]).String())
 	}
-	Expect(found).To(BeEmpty(), "these specs remove the providers and want the lab for themselves: delete the namespaces of these first")
+	for i := range software.Items {
+		found = append(found, "KOKSoftware "+client.ObjectKeyFromObject(&software.Items[i]).String())
+	}
+	Expect(found).To(BeEmpty(), "these specs remove the providers and want the lab for themselves: delete these first, clusters before hosts")
 }
