@@ -3,14 +3,17 @@ package servingcertificates
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 // holders has all names and addresses in a Cluster, each with the object that has it. When two nodes claim the same one,
@@ -18,21 +21,26 @@ import (
 type holders struct {
 	apiServers []Holder
 	machines   []clusterv1.Machine
-	nodes      []corev1.Node
+	// nodes have their names and addresses alone.
+	nodes []corev1.Node
 }
 
 // holders gathers them.
 func (r *Reconciler) holders(ctx context.Context, cluster *clusterv1.Cluster, machines []clusterv1.Machine) (*holders, error) {
 	all := &holders{machines: machines}
-	live, err := r.Tenants.GetUncachedClient(ctx, client.ObjectKeyFromObject(cluster))
+	tenant := client.ObjectKeyFromObject(cluster)
+	live, err := r.Tenants.GetUncachedClient(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the tenant: %w", err)
 	}
-	nodes := &corev1.NodeList{}
-	if err := live.List(ctx, nodes); err != nil {
-		return nil, fmt.Errorf("list the Nodes of the tenant: %w", err)
+	err = tenantapi.EachNode(ctx, r.Guard(tenant), live, func(node *corev1.Node) {
+		all.nodes = append(all.nodes, corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Status: corev1.NodeStatus{Addresses: slices.Clone(node.Status.Addresses)},
+		})
+	})
+	if err != nil {
+		return nil, err
 	}
-	all.nodes = nodes.Items
 	slice := &discoveryv1.EndpointSlice{}
 	if err := live.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: "kubernetes"}, slice); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get the tenant's EndpointSlice default/kubernetes: %w", err)

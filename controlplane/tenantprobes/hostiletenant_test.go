@@ -59,6 +59,7 @@ func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
 	asked, written := atomic.Int32{}, atomic.Int64{}
 	check := hostileTenant(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
+		w.Header().Set("Content-Type", "text/plain")
 		for part := make([]byte, 1<<16); ; {
 			n, err := w.Write(part)
 			written.Add(int64(n))

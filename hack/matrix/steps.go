@@ -44,7 +44,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, quick, []step{capi, conformance, quickstart}), figures: slices.Concat(ratioFigures(), securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, formerDataFigures)},
+		}, everySpec, quick, []step{capi, conformance, quickstart}), figures: slices.Concat(ratioFigures(), securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, backupFigures, formerDataFigures)},
 		{name: "bench-quick", steps: quick, figures: ratioFigures()},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),

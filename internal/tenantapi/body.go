@@ -31,6 +31,9 @@ func (g *Guard) bound(request *http.Request, answer *http.Response) error {
 	if coding := answer.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return g.refuse(Compressed, "its answer is compressed, although nobody asked for that")
 	}
+	if answer.StatusCode == http.StatusOK && answer.ContentLength != 0 && !isAskedFor(answer.Header.Get("Content-Type")) {
+		return g.refuse(NotJSON, "its answer is not JSON, and nothing else was asked for")
+	}
 	if answer.StatusCode == http.StatusOK && isWatch(request) {
 		answer.Body = &watched{ReadCloser: answer.Body, guard: g, began: g.clock.Now()}
 		return nil
@@ -42,7 +45,11 @@ func (g *Guard) bound(request *http.Request, answer *http.Response) error {
 	if answer.ContentLength > limit {
 		return g.refuse(TooLarge, tooLarge(limit))
 	}
-	answer.Body = &bounded{ReadCloser: answer.Body, guard: g, limit: limit}
+	asked := g.listOf(request)
+	if asked.addPage() {
+		return g.refuseList(fmt.Sprintf("its list has more than %d pages", maxListPages))
+	}
+	answer.Body = &bounded{ReadCloser: answer.Body, guard: g, limit: limit, list: asked}
 	return nil
 }
 
@@ -65,6 +72,9 @@ type bounded struct {
 	io.ReadCloser
 	guard       *Guard
 	limit, read int64
+	// list is the one that the answer is a page of; nil for any other answer.
+	list   *list
+	values values
 	// err is the error of the first Read that failed: code that drains a body goes on reading.
 	err    error
 	closed sync.Once
@@ -81,6 +91,10 @@ func (b *bounded) Read(p []byte) (int, error) {
 	switch {
 	case b.read > b.limit:
 		err = b.guard.refuse(TooLarge, tooLarge(b.limit))
+	case b.list.add(n):
+		err = b.guard.refuseList(fmt.Sprintf("its list has more than %d MiB in all its pages", maxList>>20))
+	case b.values.tooMany(p[:n]):
+		err = b.guard.refuse(TooMany, tooManyValues)
 	case held > maxHeld:
 		err = fmt.Errorf("the answers of the tenant's API server that are read at the same time have more than %d MiB", maxHeld>>20)
 	}
@@ -97,9 +111,10 @@ func (b *bounded) Close() error {
 // watched is the body of a watch.
 type watched struct {
 	io.ReadCloser
-	guard *Guard
-	began time.Time
-	read  int64
+	guard  *Guard
+	began  time.Time
+	read   int64
+	values values
 }
 
 // Read implements io.Reader.
@@ -110,6 +125,9 @@ func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p[:min(int64(len(p)), maxWatch-w.read)])
 	if w.guard.alone() {
 		return 0, w.guard.pass()
+	}
+	if w.values.tooMany(p[:n]) {
+		return 0, w.guard.refuse(TooMany, tooManyValues)
 	}
 	if w.read += int64(n); w.read >= maxWatch && w.guard.clock.Since(w.began) < soon {
 		w.guard.Strike(TooLarge, fmt.Sprintf("a watch brought %d MiB in less than %s", maxWatch>>20, soon))

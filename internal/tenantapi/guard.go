@@ -38,11 +38,13 @@ const (
 	TooLarge Offence = "too-large"
 	// Compressed is an answer that is compressed although the request did not allow it.
 	Compressed Offence = "compressed"
-	// TooMany is more objects in a tenant than are kept.
+	// NotJSON is an answer in another encoding than was asked for.
+	NotJSON Offence = "not-json"
+	// TooMany is more objects than are kept, in a tenant or in one answer.
 	TooMany Offence = "too-many"
 )
 
-var offences = []Offence{Redirect, TooLarge, Compressed, TooMany}
+var offences = []Offence{Redirect, TooLarge, Compressed, NotJSON, TooMany}
 
 // Guard stands before the API server of one tenant.
 type Guard struct {
@@ -58,6 +60,8 @@ type Guard struct {
 	reason  string
 	pause   time.Duration
 	until   time.Time
+	// lists are those that come in pages, by the path of their requests.
+	lists map[string]*list
 }
 
 // Wrap returns a transport to the tenant that goes through the Guard.
@@ -157,7 +161,7 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := t.guard.pass(); err != nil {
 		return nil, err
 	}
-	answer, err := t.inner.RoundTrip(request)
+	answer, err := t.inner.RoundTrip(onlyJSON(request))
 	var redirect *untrusted.RedirectError
 	if errors.As(err, &redirect) {
 		t.guard.Strike(Redirect, redirect.Error())

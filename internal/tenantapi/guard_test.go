@@ -22,7 +22,10 @@ var blue = client.ObjectKey{Namespace: "team", Name: "blue"}
 // before is a Guard with a clock, and a client of a server that passes it.
 func before(t *testing.T, answer http.HandlerFunc) (*Guard, *clocktesting.FakeClock, func(path string) (read int, _ error)) {
 	t.Helper()
-	server := httptest.NewServer(answer)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, r)
+	}))
 	t.Cleanup(server.Close)
 	clock := clocktesting.NewFakeClock(time.Now())
 	guard := (&Guards{Clock: clock}).Of(blue)
@@ -46,6 +49,19 @@ func endless(w http.ResponseWriter) {
 	for range 4 * maxWatch / len(part) {
 		if _, err := w.Write(part); err != nil {
 			return
+		}
+	}
+}
+
+// empties answers with a beginning, and then with objects of two bytes.
+func empties(begin string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(begin))
+		part := bytes.Repeat([]byte("{},"), 10_000)
+		for range maxAnswer / len(part) {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
 		}
 	}
 }
@@ -95,6 +111,17 @@ func TestFinding3AnAnswerOfATenantIsBounded(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(packed)
 		}, "/api", 0, "compressed"},
+		"another encoding": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
+			_, _ = w.Write(make([]byte, maxAnswer))
+		}, "/api", 0, "not JSON"},
+		"an encoding that is not told": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			_, _ = w.Write(make([]byte, maxAnswer))
+		}, "/api", 0, "not JSON"},
+		"objects without number":            {empties(`{"items":[`), "/api", 4 * maxValues, "more than 300000 objects and lists"},
+		"lists without number":              {empties(`{"a\\\"":"\"", "items":[[],`), "/api", 4 * maxValues, "more than 300000 objects and lists"},
+		"an event with objects that are so": {empties(`{"type":"ADDED"}{"object":[`), "/api?watch=true", 4 * maxValues, "more than 300000 objects and lists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			guard, _, get := before(t, test.answer)
@@ -106,6 +133,71 @@ func TestFinding3AnAnswerOfATenantIsBounded(t *testing.T) {
 				t.Error("it is not held against the tenant")
 			}
 		})
+	}
+}
+
+func TestFinding3AListThatGoesOnIsBounded(t *testing.T) {
+	const all = "/apis/certificates.k8s.io/v1/certificatesigningrequests?"
+	const large = maxList / 8
+	for name, test := range map[string]struct {
+		bytes, pages int
+		path         string
+		isTooLong    bool
+	}{
+		"an informer's list of large pages":             {large, 9, all + "limit=500&continue=x", true},
+		"one of many pages":                             {2, maxListPages, all + "limit=500&continue=x", true},
+		"one that goes on though no page was asked for": {large, 9, all + "continue=x", true},
+		"pages of who keeps none of them":               {large, 9, all + "limit=100&continue=x", false},
+		"one page again and again":                      {large, 9, all + "limit=500&resourceVersion=0", false},
+		"single objects":                                {large, 9, all, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := make([]byte, test.bytes)
+			guard, _, get := before(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
+			if _, err := get(all + "limit=500&resourceVersion=0"); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			for page := 0; page < test.pages && err == nil; page++ {
+				_, err = get(test.path)
+			}
+			if (err != nil) != test.isTooLong || guard.alone() != test.isTooLong {
+				t.Errorf("the tenant is left alone: %t, and the error is %v", guard.alone(), err)
+			}
+		})
+	}
+}
+
+// A list that is asked for anew is not a part of the last one.
+func TestAListBeginsAnew(t *testing.T) {
+	guard, _, get := before(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer)) })
+	for range 5 {
+		for _, query := range []string{"limit=500&resourceVersion=0", "limit=500&continue=x"} {
+			if _, err := get("/api/v1/nodes?" + query); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if problem := guard.Problem(); problem != "" {
+		t.Error(problem)
+	}
+}
+
+func TestAnAPIServerIsAskedForJSON(t *testing.T) {
+	for accept, want := range map[string]string{
+		"": "application/json",
+		"application/vnd.kubernetes.protobuf, */*":                                        "*/*",
+		"application/vnd.kubernetes.protobuf,application/json":                            "application/json",
+		"application/vnd.kubernetes.protobuf":                                             "application/json",
+		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,text/plain": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,text/plain",
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/api", nil)
+		if accept != "" {
+			request.Header.Set("Accept", accept)
+		}
+		if got := onlyJSON(request).Header.Get("Accept"); got != want {
+			t.Errorf("%q becomes %q, want %q", accept, got, want)
+		}
 	}
 }
 

@@ -17,6 +17,8 @@ const (
 	nodesTime = time.Minute
 	// maxField bounds each field of a Node that is kept. No field of a real Node is longer.
 	maxField = 1 << 10
+	// maxAddresses is the most addresses of a Node.
+	maxAddresses = 100
 )
 
 // EachNode calls the callback with each Node of a tenant. The callback must not keep them. A tenant with more Nodes than
@@ -45,6 +47,14 @@ func EachNode(ctx context.Context, guard *Guard, tenant client.Reader, do func(*
 
 // plausible reports whether no field of a Node that may be kept is too long.
 func plausible(node *corev1.Node) bool {
+	if len(node.Status.Addresses) > maxAddresses {
+		return false
+	}
+	for _, address := range node.Status.Addresses {
+		if len(address.Type) > maxField || len(address.Address) > maxField {
+			return false
+		}
+	}
 	for _, field := range []string{node.Name, string(node.UID), node.ResourceVersion, node.Spec.ProviderID, node.Status.NodeInfo.KubeletVersion} {
 		if len(field) > maxField {
 			return false

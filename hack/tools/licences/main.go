@@ -29,7 +29,7 @@ import (
 var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "Unicode-DFS-2016", "Unlicense", "Zlib"}
 
 // tags are the build tags of the project's tests.
-const tags = "envtest,root,e2e,lab,lb,cosign"
+const tags = "envtest,root,e2e,lab,lb,bench,attack,cosign,reproducible"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -121,6 +121,20 @@ type Seed struct {
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 }
 
+// mostWrites is more than any etcd takes within a second.
+const mostWrites = 1_000_000
+
+// HighestRevision is above all revisions that an etcd of the tenant had before the restore in place that the seed is of, because
+// each of them rose by less than mostWrites within a second since 1970. What a snapshot knows is not enough: it is older than the
+// last restore, or is restored a second time. It is 0 for a new control plane, which has no clients that know a revision.
+func (s Seed) HighestRevision() int64 {
+	requested, err := time.Parse(time.RFC3339, s.Restore)
+	if err != nil {
+		return 0
+	}
+	return max(0, requested.Unix()) * mostWrites
+}
+
 // Encode writes a file.
 func Encode(file any) ([]byte, error) { return json.Marshal(file) }
 

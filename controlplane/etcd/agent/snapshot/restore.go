@@ -22,7 +22,7 @@ type Target struct {
 	Name, PeerURL string
 	// Token is one that no cluster had before: a member that comes back from the old cluster does not join the new one.
 	Token string
-	// Highest is the highest revision that the old cluster ever reported, as far as that is known.
+	// Highest is a revision that no former cluster of the tenant went beyond, as far as that is known.
 	Highest int64
 	// Expected is what the snapshot has to be of; a survivor is not asked.
 	Expected archive.Expected

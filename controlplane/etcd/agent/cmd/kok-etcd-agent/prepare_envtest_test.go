@@ -127,6 +127,27 @@ func TestAMemberBeginsWithASnapshot(t *testing.T) {
 	}
 }
 
+// A client that has seen a revision takes an etcd that is behind it for one that has nothing new, and waits.
+func TestASnapshotThatIsRestoredInPlaceAgainIsAheadOfAllThatWasWrittenSince(t *testing.T) {
+	reexec.NewStage(t).Cast(role)
+	storeDir, folder, seed := seeded(t)
+	prepare := func(dataDir, request string) facts.Facts {
+		t.Helper()
+		seed.Restore = request
+		writeSeed(t, folder, seed)
+		_, _, err := execute(t, "prepare", "--hold", "--data-dir="+dataDir, "--termination-log=log", "--seed-dir="+folder, "--seed-store-dir="+storeDir, "--member=one-0")
+		must(t, err)
+		return told(t, "log")
+	}
+	prepare("first", "2026-05-01T10:00:00Z")
+	starts(t, "first", seed.PeerURL)
+	written := prepare("first", "2026-05-01T10:00:00Z")
+	again := prepare("again", "2026-05-01T10:00:01Z")
+	if again.State != facts.Present || again.Revision <= written.Revision {
+		t.Errorf("it begins with revision %d, and %d was seen", again.Revision, written.Revision)
+	}
+}
+
 func TestASnapshotThatIsNotRestoredLeavesTheDirectoryEmpty(t *testing.T) {
 	reexec.NewStage(t).Cast(role)
 	storeDir, folder, good := seeded(t)

@@ -93,7 +93,7 @@ func (s *salvaging) salvage(ctx context.Context, i instruction) error {
 		return err
 	}
 	_, err = snapshot.Survivor{DataDir: survivor.Path, Etcd: etcd, Program: program}.Salvage(ctx, snapshot.Target{
-		DataDir: s.dataDir, Name: i.seed.Member, PeerURL: i.seed.PeerURL, Token: i.seed.Restore,
+		DataDir: s.dataDir, Name: i.seed.Member, PeerURL: i.seed.PeerURL, Token: i.seed.Restore, Highest: i.seed.HighestRevision(),
 	})
 	return err
 }

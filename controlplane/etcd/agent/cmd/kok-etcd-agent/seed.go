@@ -70,7 +70,7 @@ func (s *seeding) restore(ctx context.Context, i instruction, dataDir string) (b
 	// place the manager has to know them beforehand.
 	token := cmp.Or(seed.Restore, fmt.Sprintf("%s-%s-%s", s.member, archive.SlotName(seed.Slot), strings.ToLower(rand.Text())))
 	_, err = reader.Restore(ctx, e, snapshot.Target{
-		DataDir: dataDir, Name: seed.Member, PeerURL: seed.PeerURL, Token: token,
+		DataDir: dataDir, Name: seed.Member, PeerURL: seed.PeerURL, Token: token, Highest: seed.HighestRevision(),
 		Expected: archive.Expected{UID: seed.TenantUID, EtcdVersion: seed.EtcdVersion},
 	})
 	return err == nil, err
