@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -210,17 +209,15 @@ func contents(ctx context.Context, etcd *clientv3.Client, revision int64) map[st
 	}
 }
 
-// firstRevision is the first revision of a restored etcd: all before it are compacted. The snapshot may have some more than it tells.
-func firstRevision(ctx context.Context, etcd *clientv3.Client, revision int64) int64 {
+// firstRevision is the first revision of an etcd that was restored: all before it are compacted. It is ahead of that of the snapshot.
+func firstRevision(ctx context.Context, etcd *clientv3.Client, snapshot int64) int64 {
 	GinkgoHelper()
-	for {
-		_, err := etcd.Get(ctx, "/", clientv3.WithRev(revision))
-		if err == nil {
-			return revision
-		}
-		Expect(err).To(MatchError(rpctypes.ErrCompacted))
-		revision++
-	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A watch of what is compacted is told where to begin.
+	first := (<-etcd.Watch(watching, "/", clientv3.WithRev(1))).CompactRevision
+	Expect(first).To(BeNumerically(">=", snapshot+revisionsAhead))
+	return first
 }
 
 // passing reports whether a key is one that programs write again all the time.
