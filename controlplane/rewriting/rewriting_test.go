@@ -343,7 +343,10 @@ func TestServersOfTheTenantAreNotAsked(t *testing.T) {
 // Nothing of what the API answers to a write comes into memory but its bytes, and those have a bound. No user of the tenant can have it
 // left alone by large objects.
 func TestAnswersToWritesAreBoundedAndNotDecoded(t *testing.T) {
-	items := func(size int) string { return `{"metadata":{"ownerReferences":[{}` + strings.Repeat(",{}", size/3) }
+	const item = `,{"name":"nobody"}`
+	items := func(size int) string {
+		return `{"metadata":{"ownerReferences":[{}` + strings.Repeat(item, size/len(item))
+	}
 	e := &tenant{values: secrets("a"), says: items(maxAnswer / 2)}
 	if progress, err := rewriterOf(t, e).Run(t.Context()); err != nil || !progress.Done {
 		t.Errorf("of an answer that is not JSON it came to %+v, %v", progress, err)

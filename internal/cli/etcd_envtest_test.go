@@ -456,7 +456,10 @@ func TestASnapshotIsRestoredWithTheKeysOfItsTime(t *testing.T) {
 	other := newSite(t).ensureKeys("blue")
 	signing, _, _, err := other.SnapshotKeys()
 	must[any](t)(nil, err)
-	f.put(must[string](t)(archive.KeysName("1111111111")), must[[]byte](t)(pki.SealKeys(must[[]byte](t)(pki.EncodeKeys(other)), []string{f.person.Recipient().String()})))
+	newer := must[string](t)(archive.KeysName("1111111111"))
+	f.put(newer, must[[]byte](t)(pki.SealKeys(must[[]byte](t)(pki.EncodeKeys(other)), []string{f.person.Recipient().String()})))
+	later := time.Now().Add(time.Minute)
+	must[any](t)(nil, os.Chtimes(filepath.Join(f.folder, newer), later, later)) // The store tells times in seconds.
 	f.take("20260304T050000Z", must[archive.Key](t)(archive.NewKey(signing)), true)
 
 	out := s.expect(0, []string{"Choose one by --slot"}, f.restore("blue", "--dry-run")...)
@@ -482,6 +485,9 @@ func TestASnapshotIsRestoredWithTheKeysOfItsTime(t *testing.T) {
 	must[any](t)(nil, yaml.UnmarshalStrict([]byte(out), &printed))
 	if asked := printed.Spec.KeyRotation; !slices.Equal(asked.Kinds, []controlplanev1.KeyKind{controlplanev1.EncryptionKeyKind}) || asked.PrepareAfter.IsZero() || !asked.CompleteAfter.Equal(&asked.PrepareAfter) {
 		t.Errorf("the older snapshot asks for the rotation %+v:\n%s", asked, out)
+	}
+	if !strings.Contains(out, "come back with the snapshot: ClusterCA, FrontProxyCA, EtcdCA, EtcdEventsCA, ServiceAccountKey.") {
+		t.Errorf("it does not tell which other keys come back:\n%s", out)
 	}
 	if got := encryptionKey("red"); bytes.Equal(got, other.EncryptionKey) || len(got) != 32 {
 		t.Error("the older snapshot comes with the newer key")

@@ -136,50 +136,51 @@ func TestFinding3AnAnswerOfATenantIsBounded(t *testing.T) {
 	}
 }
 
+// certificates is the path of an informer's list.
+const certificates = "/apis/certificates.k8s.io/v1/certificatesigningrequests?"
+
 func TestFinding3AListThatGoesOnIsBounded(t *testing.T) {
-	const all = "/apis/certificates.k8s.io/v1/certificatesigningrequests?"
-	const large = maxList / 8
-	for name, test := range map[string]struct {
-		bytes, pages int
-		path         string
-		isTooLong    bool
-	}{
-		"an informer's list of large pages":             {large, 9, all + "limit=500&continue=x", true},
-		"one of many pages":                             {2, maxListPages, all + "limit=500&continue=x", true},
-		"one that goes on though no page was asked for": {large, 9, all + "continue=x", true},
-		"pages of who keeps none of them":               {large, 9, all + "limit=100&continue=x", false},
-		"one page again and again":                      {large, 9, all + "limit=500&resourceVersion=0", false},
-		"single objects":                                {large, 9, all, false},
+	for name, test := range map[string]struct{ bytes, pages int }{
+		"large pages": {maxList / 8, 8},
+		"many pages":  {2, maxListPages},
 	} {
 		t.Run(name, func(t *testing.T) {
 			page := make([]byte, test.bytes)
 			guard, _, get := before(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
-			if _, err := get(all + "limit=500&resourceVersion=0"); err != nil {
-				t.Fatal(err)
+			_, err := get(certificates + "limit=500&resourceVersion=0")
+			for page := 1; page < test.pages && err == nil; page++ {
+				_, err = get(certificates + "limit=500&continue=x")
 			}
-			var err error
-			for page := 0; page < test.pages && err == nil; page++ {
-				_, err = get(test.path)
+			if err != nil {
+				t.Fatalf("as much as there may be: %v", err)
 			}
-			if (err != nil) != test.isTooLong || guard.alone() != test.isTooLong {
-				t.Errorf("the tenant is left alone: %t, and the error is %v", guard.alone(), err)
+			if _, err := get(certificates + "limit=500&continue=x"); err == nil || !guard.alone() {
+				t.Errorf("one page more: %v; the tenant is left alone: %t", err, guard.alone())
 			}
 		})
 	}
 }
 
-// A list that is asked for anew is not a part of the last one.
-func TestAListBeginsAnew(t *testing.T) {
-	guard, _, get := before(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer)) })
-	for range 5 {
-		for _, query := range []string{"limit=500&resourceVersion=0", "limit=500&continue=x"} {
-			if _, err := get("/api/v1/nodes?" + query); err != nil {
-				t.Fatal(err)
-			}
+func TestListsThatAreKept(t *testing.T) {
+	for query, isKept := range map[string]bool{
+		"limit=500&resourceVersion=0": true, "limit=500&continue=x": true, "continue=x": true, // It may tell of pages that nobody asked for.
+		"limit=100": false, "limit=100&continue=x": false, "": false, "resourceVersion=0": false,
+	} {
+		guard := (&Guards{}).Of(blue)
+		if got := guard.listOf(httptest.NewRequest(http.MethodGet, certificates+query, nil)) != nil; got != isKept {
+			t.Errorf("%q asks for a list that is kept: %t", query, got)
 		}
 	}
-	if problem := guard.Problem(); problem != "" {
-		t.Error(problem)
+	guard := (&Guards{}).Of(blue)
+	list := func(query string) *list {
+		return guard.listOf(httptest.NewRequest(http.MethodGet, certificates+query, nil))
+	}
+	first := list("limit=500&resourceVersion=0")
+	if list("limit=500&continue=x") != first || list("limit=500&continue=y") != first {
+		t.Error("another page is of another list")
+	}
+	if list("limit=500&resourceVersion=0") == first {
+		t.Error("a list that is asked for anew goes on with the last one")
 	}
 }
 
