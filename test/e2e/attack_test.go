@@ -100,7 +100,7 @@ var _ = Describe("The administrator of a tenant as an attacker", Ordered, Label(
 		Expect(succeeded).To(BeEmpty())
 		Expect(restartedSince(ctx, s.ran, ownManagers...)).To(BeZero(), "restarts of our managers")
 		Expect(ratio).To(BeNumerically("<=", 2), "how much longer neighbours wait")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(time.Minute+8*join)) // The time of a last spec has that of removing the tenants in it.
 })
 
 // siege is an attacker, and what is beside it.
