@@ -119,9 +119,9 @@ func TestFinding3AnAnswerOfATenantIsBounded(t *testing.T) {
 			w.Header()["Content-Type"] = nil
 			_, _ = w.Write(make([]byte, maxAnswer))
 		}, "/api", 0, "not JSON"},
-		"objects without number":            {empties(`{"items":[`), "/api", 4 * maxValues, "more than 300000 objects and lists"},
-		"lists without number":              {empties(`{"a\\\"":"\"", "items":[[],`), "/api", 4 * maxValues, "more than 300000 objects and lists"},
-		"an event with objects that are so": {empties(`{"type":"ADDED"}{"object":[`), "/api?watch=true", 4 * maxValues, "more than 300000 objects and lists"},
+		"objects without number":            {empties(`{"items":[`), "/api", 4 * maxValues, "more than 600000 objects and lists"},
+		"lists without number":              {empties(`{"a\\\"":"\"", "items":[[],`), "/api", 4 * maxValues, "more than 600000 objects and lists"},
+		"an event with objects that are so": {empties(`{"type":"ADDED"}{"object":[`), "/api?watch=true", 4 * maxValues, "more than 600000 objects and lists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			guard, _, get := before(t, test.answer)
@@ -133,6 +133,22 @@ func TestFinding3AnAnswerOfATenantIsBounded(t *testing.T) {
 				t.Error("it is not held against the tenant")
 			}
 		})
+	}
+}
+
+// request is a request for a certificate as an API server tells it, with who wrote which of its fields, after it was approved and signed.
+const request = `{"metadata":{"name":"csr-x","managedFields":[` +
+	`{"manager":"kubelet","fieldsV1":{"f:metadata":{"f:generateName":{}},"f:spec":{"f:request":{},"f:signerName":{},"f:usages":{}}}},` +
+	`{"manager":"manager","fieldsV1":{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"Approved\"}":{".":{},"f:lastTransitionTime":{},"f:lastUpdateTime":{},"f:message":{},"f:reason":{},"f:status":{},"f:type":{}}}}}},` +
+	`{"manager":"kube-controller-manager","fieldsV1":{"f:status":{"f:certificate":{}}}}]},` +
+	`"spec":{"request":"LS0t","usages":["digital signature","client auth"],"groups":["system:nodes"],"extra":{"authentication.kubernetes.io/credential-id":["X509SHA256=0"]}},` +
+	`"status":{"conditions":[{"type":"Approved"}],"certificate":"LS0t"}}`
+
+func TestRequestsOfAllNodesThatThereMayBeAreNotTooMany(t *testing.T) {
+	body := `{"items":[` + strings.Repeat(request+",", 2*5000) + `{}]}`
+	_, _, get := before(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+	if n, err := get(certificates); n != len(body) || err != nil {
+		t.Errorf("%d bytes were read of %d: %v", n, len(body), err)
 	}
 }
 

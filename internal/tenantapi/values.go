@@ -8,9 +8,9 @@ import (
 )
 
 // maxValues is the most objects and lists of JSON within one answer, or within one event of a watch. An object of two bytes may
-// take a kilobyte of memory when it is decoded, so a bound on bytes is not enough. All requests for certificates of 5,000 nodes
-// that joined within an hour have 200,000.
-const maxValues = 300_000
+// take a kilobyte of memory when it is decoded, so a bound on bytes is not enough. Both requests for certificates of each of 5,000
+// nodes that joined within an hour have less.
+const maxValues = 600_000
 
 var tooManyValues = fmt.Sprintf("its answer has more than %d objects and lists", maxValues)
 
