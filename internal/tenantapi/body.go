@@ -31,7 +31,7 @@ func (g *Guard) bound(request *http.Request, answer *http.Response) error {
 	if coding := answer.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return g.refuse(Compressed, "its answer is compressed, although nobody asked for that")
 	}
-	if answer.StatusCode == http.StatusOK && answer.ContentLength != 0 && !isAskedFor(answer.Header.Get("Content-Type")) {
+	if answer.StatusCode < http.StatusBadRequest && answer.ContentLength != 0 && !isAskedFor(answer.Header.Get("Content-Type")) {
 		return g.refuse(NotJSON, "its answer is not JSON, and nothing else was asked for")
 	}
 	if answer.StatusCode == http.StatusOK && isWatch(request) {

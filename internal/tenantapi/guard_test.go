@@ -115,6 +115,11 @@ func TestFinding3AnAnswerOfATenantIsBounded(t *testing.T) {
 			w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
 			_, _ = w.Write(make([]byte, maxAnswer))
 		}, "/api", 0, "not JSON"},
+		"another encoding of what was made": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write(make([]byte, maxAnswer))
+		}, "/api", 0, "not JSON"},
 		"an encoding that is not told": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil
 			_, _ = w.Write(make([]byte, maxAnswer))

@@ -11,7 +11,7 @@ import (
 
 const (
 	// nodesPage is the number of Nodes in a page, nodesPages the greatest number of pages: Kubernetes has 5,000 Nodes at most.
-	nodesPage  = 100
+	nodesPage  = ownPage
 	nodesPages = 100
 	// nodesTime bounds all pages together.
 	nodesTime = time.Minute

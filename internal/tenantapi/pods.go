@@ -13,7 +13,7 @@ import (
 
 const (
 	// podsPage is the number of pods in a page, podsPages the greatest number of pages: Kubernetes has 150,000 pods at most.
-	podsPage  = 100
+	podsPage  = ownPage
 	podsPages = 1500
 )
 
