@@ -129,7 +129,7 @@ const mostWrites = 1_000_000
 // last restore, or is restored a second time. It is 0 for a new control plane, which has no clients that know a revision.
 func (s Seed) HighestRevision() int64 {
 	requested, err := time.Parse(time.RFC3339, s.Restore)
-	if err != nil {
+	if err != nil { // It is empty: DecodeSeed refuses all else.
 		return 0
 	}
 	return max(0, requested.Unix()) * mostWrites
@@ -163,6 +163,9 @@ func DecodeSeed(file []byte) (Seed, error) {
 		return Seed{}, errors.New("read " + SeedFile + ": either slot or survivor is needed")
 	case s.Survivor && s.Restore == "":
 		return Seed{}, errors.New("read " + SeedFile + ": survivor needs restore")
+	}
+	if _, err := time.Parse(time.RFC3339, s.Restore); s.Restore != "" && err != nil {
+		return Seed{}, fmt.Errorf("read %s: restore is no time: %w", SeedFile, err)
 	}
 	return s, nil
 }
