@@ -77,6 +77,17 @@ func DecodeKeys(keys []byte) (*KeyMaterial, error) {
 	return newKeyMaterial(values)
 }
 
+// Replaced are the kinds of keys, by their names in messages, of which newer key material of the tenant has others.
+func (m *KeyMaterial) Replaced(newer *KeyMaterial) []string {
+	var kinds []string
+	for _, it := range items {
+		if fingerprint(m.parts[it.name]) != fingerprint(newer.parts[it.name]) {
+			kinds = append(kinds, it.name)
+		}
+	}
+	return kinds
+}
+
 // ManagementSecrets are the Secrets with the key material of a Cluster, as a person makes them before its control plane: the
 // controller takes such keys, and leaves the Secrets alone.
 func ManagementSecrets(cluster client.ObjectKey, m *KeyMaterial) []*corev1.Secret {

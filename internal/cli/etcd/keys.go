@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -14,7 +13,6 @@ import (
 
 	"filippo.io/age"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/listing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
@@ -69,28 +67,6 @@ func (o *opened) fingerprint() string {
 		parts = append(parts, fmt.Sprintf("%02X", b))
 	}
 	return strings.Join(parts, ":")
-}
-
-// replacedBy are the kinds, but that of the encryption key, of which newer keys have others.
-func (o *opened) replacedBy(newer *opened) []controlplanev1.KeyKind {
-	var kinds []controlplanev1.KeyKind
-	for _, ca := range []struct {
-		kind       controlplanev1.KeyKind
-		own, newer *pki.CA
-	}{
-		{controlplanev1.ClusterCAKind, &o.material.ClusterCA, &newer.material.ClusterCA},
-		{controlplanev1.FrontProxyCAKind, &o.material.FrontProxyCA, &newer.material.FrontProxyCA},
-		{controlplanev1.EtcdCAKind, &o.material.EtcdCA, &newer.material.EtcdCA},
-		{controlplanev1.EtcdEventsCAKind, &o.material.EtcdEventsCA, &newer.material.EtcdEventsCA},
-	} {
-		if !ca.own.Certificate.Equal(ca.newer.Certificate) {
-			kinds = append(kinds, ca.kind)
-		}
-	}
-	if !bytes.Equal(o.material.ServiceAccountPub, newer.material.ServiceAccountPub) {
-		kinds = append(kinds, controlplanev1.ServiceAccountKeyKind)
-	}
-	return kinds
 }
 
 // mostKeys is how many objects with keys are looked into.

@@ -152,10 +152,10 @@ type plan struct {
 	snapshot *controlplanev1.KOKEtcdSnapshot
 	// name is that of the KOKEtcdSnapshot, fingerprint that of the cluster CA.
 	name, fingerprint string
-	// former is true when the encryption key was rotated since the snapshot was taken. replaced are other kinds of keys that come
-	// back with those of the snapshot, although others took their place since.
+	// former is true when the encryption key was rotated since the snapshot was taken. replaced are all kinds of keys that come back
+	// with the snapshot, although others took their place since.
 	former   bool
-	replaced []controlplanev1.KeyKind
+	replaced []string
 }
 
 func (r *restorer) run(ctx context.Context, name string) error {
@@ -205,7 +205,7 @@ func (r *restorer) restore(ctx context.Context, objects store.Store, identities 
 		if p.former, err = rotatedSince(ctx, objects, all, entry.Slot, keys); err != nil {
 			return err
 		}
-		p.replaced = keys.replacedBy(all[0])
+		p.replaced = keys.material.Replaced(all[0].material)
 		p.slot = archive.SlotName(entry.Slot)
 		p.of = fmt.Sprintf(" of %s/%s, taken %s at revision %d", m.Cluster.Namespace, m.Cluster.Name, m.Taken.UTC().Format(time.RFC3339), m.Revision)
 	} else {
@@ -278,29 +278,18 @@ spec:
 
 // rotation is the part of the spec by which the new control plane replaces a former encryption key by itself: it makes another one, writes all
 // encrypted objects again and drops the former one, once it works. Nobody else can need that key. It is empty if the key was not rotated.
-// Comments tell of other keys that come back: whether somebody needs these is for a person to know.
+// A comment tells of the other keys that come back: whether somebody needs these is for a person to know.
 func (p *plan) rotation(now time.Time) string {
 	if !p.former {
 		return ""
 	}
-	at, others := now.UTC().Format(time.RFC3339), ""
-	if len(p.replaced) > 0 {
-		others = fmt.Sprintf(`  # Keys of these kinds were replaced since, too, and come back with the snapshot: %s.
+	at := now.UTC().Format(time.RFC3339)
+	return fmt.Sprintf(`  # Of these kinds former keys come back with the snapshot: %s.
   # If one of them has leaked, rotate it when the workers have joined: docs/keys.md.
-`, kindsOf(p.replaced))
-	}
-	return others + fmt.Sprintf(`  # The encryption key was rotated since this snapshot was taken: all is encrypted anew by another key, once the control plane works.
+  # The encryption key was rotated since this snapshot was taken: all is encrypted anew by another key, once the control plane works.
   keyRotation:
     kinds: [%s]
     prepareAfter: %q
     completeAfter: %q
-`, controlplanev1.EncryptionKeyKind, at, at)
-}
-
-func kindsOf(kinds []controlplanev1.KeyKind) string {
-	var all []string
-	for _, kind := range kinds {
-		all = append(all, string(kind))
-	}
-	return strings.Join(all, ", ")
+`, strings.Join(p.replaced, ", "), controlplanev1.EncryptionKeyKind, at, at)
 }
