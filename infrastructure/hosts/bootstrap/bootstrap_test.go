@@ -76,6 +76,13 @@ func TestAFailedBootstrapSaysWhyAndKeepsSecrets(t *testing.T) {
 				t.Errorf("the output is %q", progress.Output)
 			}
 		}
+		// Its unit is gone after a reboot.
+		unit := s.Units[cloudinit.Unit]
+		delete(s.Units, cloudinit.Unit)
+		if progress, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil || progress.State != bootstrap.Failed {
+			t.Errorf("after a reboot: %+v, %v", progress, err)
+		}
+		s.Units[cloudinit.Unit] = unit
 		if s.Starts != 1 {
 			t.Errorf("cloud-init was started %d times with the same data", s.Starts)
 		}
