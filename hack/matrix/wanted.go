@@ -164,7 +164,7 @@ var (
 		shown(exactly(0, "rotation_not_ready_seconds", "rotation_of_all_not_ready_seconds", "ca_rotation_not_ready_seconds")),
 		atMost(1, "rotation_pods_missing_at_once", "rotation_of_all_pods_missing_at_once", "ca_rotation_pods_missing_at_once"),
 		atLeast(8, "old_credentials_tried"), anything("ca_old_credentials_tried"),
-		exactly(0, "old_credentials_accepted_after", "ca_old_credentials_accepted_after"),
+		exactly(0, "old_credentials_accepted_after", "ca_old_credentials_accepted_after", "agents_old_credentials_accepted_after"),
 		exactly(0, "undo_failed_requests"), exactly(1, "renderings_taken_back_equal"),
 		anything("recovery_seconds_rotated"), exactly(0, "rotated_objects_different"),
 	)

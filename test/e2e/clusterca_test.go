@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,6 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/certs"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/forgery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
@@ -54,8 +55,12 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		people := func() try {
 			return shown("a server by who has the key of the former CA, at who has a kubeconfig", t.access.CAData, server, certificates.TenantServerName)
 		}
+		kubelet := forged(former, onWorker(ctx, worker, "/var/lib/kubelet/pki/kubelet-server-current.pem"))
 		tries := func() []try {
-			return append(slices.Concat(at(t.servers(ctx), all...), at([]place{kubeletOf(ctx, worker)}, toKubelets...)), people())
+			trusted := t.secret(ctx, names.KeyMaterial(t.Name)).Data[t.fileOf(ctx, "kubelet-certificate-authority")]
+			return append(slices.Concat(at(t.servers(ctx), all...), at([]place{kubeletOf(ctx, worker)}, toKubelets...)), people(),
+				shown("a server by who has the key of the former CA, at "+worker.Name, read(ctx, worker, onworker.CAFile), server, certificates.TenantServerName),
+				shown("a kubelet by who has the key of the former CA, at API servers", trusted, kubelet, kubelet.Leaf.IPAddresses[0].String()))
 		}
 		expectTaken(ctx, tries())
 		before, members, pods := t.snapshot(ctx), t.members(ctx), t.watchReadiness(ctx)
@@ -87,7 +92,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		nodes, err = readiness.Watch(ctx, t.api, clock.RealClock{})
 		Expect(err).NotTo(HaveOccurred())
 		t.restartPods(ctx)
-		Eventually(ctx, func() string { return t.saysOfKeys(ctx) }).WithTimeout(rotating).ShouldNot(ContainSubstring("pods/"), "owners of pods that need the former CA")
+		t.expectNoFormerPods(ctx)
 
 		By("the former CA is dropped")
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
@@ -97,7 +102,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		t.connect(ctx)
 		last := tries()
 		taken := takenAfter(ctx, over, last)
-		figure("ca_old_credentials_tried", len(last), "certificates at API servers, controller managers, schedulers and a kubelet, and one of a server at who has a kubeconfig")
+		figure("ca_old_credentials_tried", len(last), "certificates at API servers, controller managers, schedulers and a kubelet, one of a server at who has a kubeconfig and at a worker, and one of a kubelet at API servers")
 		figure("ca_old_credentials_accepted_after", taken, "of these")
 		Expect(taken).To(BeZero(), "certificates by the former CA that are taken")
 		Eventually(ctx, func(g Gomega) {
@@ -125,12 +130,27 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 	}, SpecTimeout(2*creation+2*join+3*rotating))
 })
 
+// read is a file of a worker.
+func read(ctx context.Context, worker *host.Host, file string) []byte {
+	GinkgoHelper()
+	raw, err := worker.Exec(ctx, nil, "cat", file)
+	Expect(err).NotTo(HaveOccurred())
+	return raw
+}
+
+// onWorker is a certificate that is in one file of a worker with its key.
+func onWorker(ctx context.Context, worker *host.Host, file string) tls.Certificate {
+	GinkgoHelper()
+	raw := read(ctx, worker, file)
+	pair, err := tls.X509KeyPair(raw, raw)
+	Expect(err).NotTo(HaveOccurred(), file)
+	return pair
+}
+
 // signed reports whether a CA signed a certificate that kubelet has.
 func signed(ctx context.Context, ca forgery.CA, worker *host.Host, file string) bool {
 	GinkgoHelper()
-	raw, err := worker.Exec(ctx, nil, "cat", "/var/lib/kubelet/pki/"+file)
-	Expect(err).NotTo(HaveOccurred())
-	found, err := certs.DecodeCertPEM(raw)
+	found, err := certs.DecodeCertPEM(read(ctx, worker, "/var/lib/kubelet/pki/"+file))
 	Expect(err).NotTo(HaveOccurred())
 	return found.CheckSignatureFrom(ca.Certificate) == nil
 }
@@ -143,10 +163,4 @@ func (t *tenant) expectLogs(ctx context.Context) {
 		_, err := t.api.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: ptr.To[int64](1)}).DoRaw(ctx)
 		return err
 	}).WithTimeout(join).Should(Succeed(), "the log of a pod")
-}
-
-// saysOfKeys is the message of the condition KeysRotating.
-func (t *tenant) saysOfKeys(ctx context.Context) string {
-	GinkgoHelper()
-	return conditions.Get(t.controlPlane(ctx), conditionsv1.KeysRotatingCondition).Message
 }

@@ -14,12 +14,17 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/forgery"
@@ -85,6 +90,36 @@ func (t *tenant) servers(ctx context.Context) (places []place) {
 				return probe.TLS(ctx, server, credential, of.path)
 			}})
 		}
+	}
+	return places
+}
+
+// konnectivityServers are the servers of konnectivity that there are now, as agents reach them.
+func (t *tenant) konnectivityServers(ctx context.Context) (places []place) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	for i := range pods {
+		server := address(pods[i].Status.HostIP, t.ports(ctx).Number(kubeapiserver.KonnectivityAgent))
+		places = append(places, place{"konnectivity's server of " + pods[i].Name, 0, func(credential probe.Credential) probe.Answer {
+			return probe.Agent(ctx, server, credential)
+		}})
+	}
+	return places
+}
+
+// snapshotAgents are the agents that take snapshots beside members now, as the manager reaches them.
+func (t *tenant) snapshotAgents(ctx context.Context) (places []place) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.EtcdData)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	for i := range pods {
+		agent := address(pods[i].Status.HostIP, etcd.Data.PortsOf(t.ports(ctx)).Backup)
+		places = append(places, place{"the agent of " + pods[i].Name, 0, func(credential probe.Credential) probe.Answer {
+			return probe.TLS(ctx, agent, credential, backup.ReportPath)
+		}})
 	}
 	return places
 }
@@ -168,7 +203,9 @@ func forged(ca forgery.CA, genuine tls.Certificate) tls.Certificate {
 // formerKeys are credentials of all keys of a tenant but the cluster CA: those that it handed out, and those that anybody makes who has the keys.
 type formerKeys struct {
 	tokens, proxies []probe.Credential
-	etcd            []etcdCredential
+	// agents are tokens by which agents come to servers of konnectivity.
+	agents []probe.Credential
+	etcd   []etcdCredential
 	// members are certificates of servers, by the names of members, that who has the keys of the CAs of etcd made.
 	members map[string]tls.Certificate
 }
@@ -183,6 +220,13 @@ func (t *tenant) formerKeys(ctx context.Context) *formerKeys {
 		probe.Bearer("a token", token), probe.Bearer("another token", t.mightyToken(ctx)),
 		probe.Bearer("a token that never ends", t.lastingToken(ctx)), probe.Bearer("a token by who has the service account key", byAttacker),
 	}}
+	agent := t.agentToken(ctx)
+	agentByAttacker, err := forgery.Token(agent, t.secret(ctx, names.KeyMaterial(t.Name)).Data[pki.ServiceAccountKey])
+	Expect(err).NotTo(HaveOccurred())
+	all.agents = []probe.Credential{
+		probe.Bearer("a token of konnectivity's agents", agent),
+		probe.Bearer("an agent's token by who has the service account key", agentByAttacker),
+	}
 	proxy := t.proxy(ctx)
 	all.proxies = []probe.Credential{
 		certificate("the front proxy", proxy),
@@ -210,12 +254,22 @@ func (t *tenant) formerKeys(ctx context.Context) *formerKeys {
 func (f *formerKeys) tries(ctx context.Context, t *tenant, worker *host.Host) []try {
 	GinkgoHelper()
 	servers := t.servers(ctx)
-	tries := slices.Concat(at(append(slices.Clone(servers), kubeletOf(ctx, worker)), f.tokens...), at(servers, f.proxies...), t.atEtcd(ctx, f.etcd))
+	tries := slices.Concat(at(append(slices.Clone(servers), kubeletOf(ctx, worker)), f.tokens...), at(servers, f.proxies...),
+		at(t.konnectivityServers(ctx), f.agents...), t.atEtcd(ctx, f.etcd))
 	trusted := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer)).Data[t.fileOf(ctx, "etcd-cafile")]
 	for member, pair := range f.members {
 		tries = append(tries, shown("who has the key of the CA of "+member+" and answers in its place, at API servers", trusted, pair, member))
 	}
 	return tries
+}
+
+// agentToken is a token by which konnectivity's agents come to its servers.
+func (t *tenant) agentToken(ctx context.Context) string {
+	GinkgoHelper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"system:konnectivity-server"}}}
+	token, err := t.api.CoreV1().ServiceAccounts(metav1.NamespaceSystem).CreateToken(ctx, "konnectivity-agent", request, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return token.Status.Token
 }
 
 // proxy is the certificate by which API servers act for users now.

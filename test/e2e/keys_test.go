@@ -89,11 +89,11 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			t.expectSecrets(ctx)
 
 			By("the former keys are dropped")
-			t.dropFormerKeys(ctx, says)
+			t.dropFormerKeys(ctx)
 			t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 			over, tries := time.Now(), former.tries(ctx, t, worker)
 			taken := takenAfter(ctx, over, tries)
-			figure("old_credentials_tried", len(tries), "tokens at API servers, controller managers, schedulers and a kubelet, certificates of front proxies at the same servers and of etcd at ports of members, and of members at API servers")
+			figure("old_credentials_tried", len(tries), "tokens at API servers, controller managers, schedulers, servers of konnectivity and a kubelet, certificates of front proxies at API servers, controller managers and schedulers and of etcd at ports of members, and of members at API servers")
 			figure("old_credentials_accepted_after", taken, "of these")
 			Expect(taken).To(BeZero(), "credentials of former keys that are taken")
 			expectTaken(ctx, at(t.servers(ctx), proxy, probe.Bearer("a token of the new key", t.mightyToken(ctx))))
@@ -272,10 +272,26 @@ func (t *tenant) expectKeys(ctx context.Context, reason string) (says string) {
 	return says
 }
 
-// dropFormerKeys has the second phase begin, and gives up what the message of the first phase names and nobody restarts.
-func (t *tenant) dropFormerKeys(ctx context.Context, says string) {
+// saysOfKeys is the message of the condition KeysRotating.
+func (t *tenant) saysOfKeys(ctx context.Context) string {
 	GinkgoHelper()
-	given, err := json.Marshal(regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(says, -1))
+	return conditions.Get(t.controlPlane(ctx), conditionsv1.KeysRotatingCondition).Message
+}
+
+// expectNoFormerPods waits until no pod needs the former cluster CA, and all could be looked at. It returns what else is said of the keys.
+func (t *tenant) expectNoFormerPods(ctx context.Context) (says string) {
+	GinkgoHelper()
+	Eventually(ctx, func() string {
+		says = t.saysOfKeys(ctx)
+		return says
+	}).WithTimeout(rotating).ShouldNot(MatchRegexp(`\b(pods|unseen)/`), "owners of pods that need the former CA, and what could not be looked at")
+	return says
+}
+
+// dropFormerKeys has the second phase begin when pods started anew. It gives up the tokens that are named, which nobody makes anew.
+func (t *tenant) dropFormerKeys(ctx context.Context) {
+	GinkgoHelper()
+	given, err := json.Marshal(regexp.MustCompile(`(?:pod-tokens|secret)/[-./a-z0-9]+`).FindAllString(t.expectNoFormerPods(ctx), -1))
 	Expect(err).NotTo(HaveOccurred())
 	patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), given))
 }

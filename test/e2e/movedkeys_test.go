@@ -60,11 +60,11 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 	By("it moves before both keys are good")
 	t.expectKeys(ctx, conditionsv1.KeysPreparingReason)
 	t.moveBack(ctx, other)
-	says := t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
+	t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
 	expectTaken(ctx, former.tries(ctx, t, worker))
 
 	By("it moves again while the former keys are dropped")
-	t.dropFormerKeys(ctx, says)
+	t.dropFormerKeys(ctx)
 	t.expectKeys(ctx, conditionsv1.KeysCompletingReason)
 	t.moveTo(ctx, other)
 	t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)

@@ -15,6 +15,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 // twoKeys is in every refusal of a snapshot of a former encryption key: it names that key and the present one.
@@ -25,9 +26,8 @@ var _ = Describe("A snapshot from before a rotation", Label(full, ofKeys, "rotat
 		b := newBackedUp(ctx, "rotated-snapshot")
 		b.createToLose(ctx)
 		taken, before := b.takeAll(ctx)
-		b.rotateEncryptionKey(ctx)
+		b.rotateStoredKeys(ctx)
 		b.expectHealthy(ctx)
-		b.take(ctx) // Without a later snapshot nobody who sees the store alone knows that the tenant has another key.
 		cluster, members, runs := b.clusterID(ctx), b.tenant.members(ctx), b.snapshot(ctx)
 
 		By("it is refused in place, and nothing stops")
@@ -58,16 +58,31 @@ var _ = Describe("A snapshot from before a rotation", Label(full, ofKeys, "rotat
 	}, SpecTimeout(9*creation+6*rotating+4*backupEvery))
 })
 
-// rotateEncryptionKey rotates the encryption key to the end: no API server has the former one then.
-func (b *backedUp) rotateEncryptionKey(ctx context.Context) {
+// rotateStoredKeys rotates the encryption key and the CA of the data etcd to the end: no API server has the former key then, and no agent
+// knows a manager by the former CA. It waits for the snapshot that follows, without which nobody who sees the store alone knows that the
+// tenant has other keys.
+func (b *backedUp) rotateStoredKeys(ctx context.Context) {
 	GinkgoHelper()
-	etcds := b.etcds(ctx)
-	Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey("key1")), "names of keys in etcd")
-	patch(ctx, b.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q],"prepareAfter":%q}}}`, controlplanev1.EncryptionKeyKind, time.Now().UTC().Format(time.RFC3339)))
+	byAttacker, err := b.formerCA(ctx, pki.EtcdCACert, pki.EtcdCAKey).Client(names.ManagerUser)
+	Expect(err).NotTo(HaveOccurred())
+	tries := func() []try {
+		return at(b.snapshotAgents(ctx), certificate("who has the key of the CA of etcd, as the manager", byAttacker))
+	}
+	expectTaken(ctx, tries())
+	Expect(encryptedBy(ctx, b.etcds(ctx))).To(And(HaveLen(1), HaveKey("key1")), "names of keys in etcd")
+	patch(ctx, b.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q],"prepareAfter":%q}}}`,
+		controlplanev1.EncryptionKeyKind, controlplanev1.EtcdCAKind, time.Now().UTC().Format(time.RFC3339)))
 	b.expectKeys(ctx, conditionsv1.KeysPreparedReason)
-	present := And(HaveLen(1), HaveKey(HavePrefix("key-")))
+	expectTaken(ctx, tries())
+	present, etcds := And(HaveLen(1), HaveKey(HavePrefix("key-"))), b.etcds(ctx)
 	Eventually(ctx, func() map[string]int { return encryptedBy(ctx, etcds) }).WithTimeout(rotating).Should(present, "names of keys in etcd")
-	patch(ctx, b.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
+	asked := time.Now()
+	patch(ctx, b.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q}}}`, asked.UTC().Format(time.RFC3339)))
 	b.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
+	taken := takenAfter(ctx, time.Now(), tries())
+	figure("agents_old_credentials_accepted_after", taken, "certificates by the former CA of etcd, at agents that take snapshots")
+	Expect(taken).To(BeZero(), "certificates by the former CA that are taken")
 	Expect(encryptedBy(ctx, b.etcds(ctx))).To(present, "names of keys in etcd")
+	Eventually(ctx, func() []string { return b.verifiedSince(asked) }).WithTimeout(creation+backupEvery).ShouldNot(BeEmpty(), "snapshots since the rotation")
+	b.expectBackedUp(ctx, creation)
 }

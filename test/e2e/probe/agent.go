@@ -1,0 +1,53 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"sigs.k8s.io/apiserver-network-proxy/proto/agent"
+	"sigs.k8s.io/apiserver-network-proxy/proto/header"
+)
+
+// unknownAgent is in what a server of konnectivity answers to an agent whose token an API server does not know, whatever else it says. Its
+// errors have no other mark.
+const unknownAgent = "lookup failed"
+
+// Agent comes to a server of konnectivity as an agent, and leaves it at once. It answers as a server of HTTP would: 200 to who is let in,
+// 401 to who is not known. Nobody is refused only because their token could not be looked at.
+func Agent(ctx context.Context, address string, credential Credential) Answer {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // the question is whom the server lets in
+		MinVersion:         tls.VersionTLS12,
+	})))
+	if err != nil {
+		return Answer{Err: err}
+	}
+	defer connection.Close() //nolint:errcheck // nothing was written that matters
+	ctx = metadata.AppendToOutgoingContext(ctx, header.AgentID, "probe")
+	for _, value := range credential.Header["Authorization"] {
+		ctx = metadata.AppendToOutgoingContext(ctx, header.AuthenticationTokenContextKey, value)
+	}
+	stream, err := agent.NewAgentServiceClient(connection).Connect(ctx)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	said, err := stream.Header()
+	if err == nil && len(said.Get(header.ServerID)) > 0 {
+		return Answer{Status: http.StatusOK}
+	}
+	if _, err = stream.Recv(); err == nil {
+		err = fmt.Errorf("%s does not tell which server it is", address)
+	}
+	if strings.Contains(err.Error(), unknownAgent) {
+		return Answer{Status: http.StatusUnauthorized}
+	}
+	return Answer{Err: err}
+}
