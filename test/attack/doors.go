@@ -2,19 +2,10 @@ package attack
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/types/known/emptypb"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 )
@@ -71,47 +62,4 @@ func (a *Attacker) Dial(ctx context.Context, report *Report, door Door, list []p
 func refusal(answer probe.Answer) string {
 	text := answer.String()
 	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
-}
-
-// AgentToken is a token for konnectivity's agents of the tenant.
-func (a *Attacker) AgentToken(ctx context.Context) (string, error) {
-	token, err := a.API.CoreV1().ServiceAccounts(metav1.NamespaceSystem).CreateToken(ctx, "konnectivity-agent", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"system:konnectivity-server"}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("make a token for konnectivity's agents: %w", err)
-	}
-	return token.Status.Token, nil
-}
-
-// Agent connects to konnectivity's server as an agent does, from the worker; it gives what the server calls itself.
-func (a *Attacker) Agent(ctx context.Context, address, token string, certificate *tls.Certificate) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	config := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}} //nolint:gosec // The question is whom the server lets in.
-	if certificate != nil {
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
-	}
-	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(config)),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return a.Worker.Dial(ctx, "tcp", address) }))
-	if err != nil {
-		return "", err
-	}
-	defer connection.Close() //nolint:errcheck // Nothing was sent that matters.
-	sent := metadata.Pairs("agentID", a.name("agent"), "agentIdentifiers", "default-route=true")
-	if token != "" {
-		sent.Set("authorization", "Bearer "+token)
-	}
-	stream, err := connection.NewStream(metadata.NewOutgoingContext(ctx, sent), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/AgentService/Connect")
-	if err != nil {
-		return "", err
-	}
-	header, err := stream.Header()
-	if err == nil && len(header.Get("serverID")) > 0 {
-		return header.Get("serverID")[0], nil
-	}
-	if err == nil {
-		err = stream.RecvMsg(&emptypb.Empty{})
-	}
-	return "", fmt.Errorf("konnectivity's server says: %w", err)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -39,9 +40,7 @@ func (s *siege) credentials(ctx context.Context) []probe.Credential {
 		Expect(err).NotTo(HaveOccurred())
 		list = append(list, certificate("a certificate for "+name, *made))
 	}
-	token, err := s.attacker.AgentToken(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	return append(list, probe.Bearer("a service account", s.attacked.mightyToken(ctx)), probe.Bearer("konnectivity's agent", token))
+	return append(list, probe.Bearer("a service account", s.attacked.mightyToken(ctx)), probe.Bearer("konnectivity's agent", s.attacked.agentToken(ctx)))
 }
 
 // doors are the ports that a worker's root dials.
@@ -133,8 +132,6 @@ func (s *siege) dialDoors(ctx context.Context) {
 // agents connect to konnectivity's servers.
 func (s *siege) agents(ctx context.Context) {
 	GinkgoHelper()
-	token, err := s.attacker.AgentToken(ctx)
-	Expect(err).NotTo(HaveOccurred())
 	kubelet, err := s.attacker.KubeletClient()
 	Expect(err).NotTo(HaveOccurred())
 	servers := func(t *tenant) (list []string) {
@@ -145,23 +142,17 @@ func (s *siege) agents(ctx context.Context) {
 		}
 		return list
 	}
-	server, err := s.attacker.Agent(ctx, servers(s.attacked)[0], token, nil)
-	Expect(err).NotTo(HaveOccurred(), "an agent of the tenant itself")
-	s.report.Control("konnectivity's server of the tenant takes an agent with its own token: %s", server)
+	own := probe.Bearer("the attacker's own token", s.attacked.agentToken(ctx))
+	taken := probe.Agent(ctx, s.attacker.Worker.Dial, servers(s.attacked)[0], own)
+	Expect(taken.Status).To(Equal(http.StatusOK), "an agent of the tenant itself: %s", taken)
+	s.report.Control("konnectivity's server of the tenant takes an agent with its own token: %s", taken)
 	for _, t := range s.neighbours {
-		for name, shown := range map[string]string{"the attacker's own token": token, "no token": "", "kubelet's certificate": ""} {
-			outcome := attack.Outcome{Name: "konnectivity's agent", Did: "connects with " + name, Target: "konnectivity of " + t.Name}
+		for _, shown := range []probe.Credential{own, {Name: "no token"}, certificate("kubelet's certificate", *kubelet)} {
+			outcome := attack.Outcome{Name: "konnectivity's agent", Did: "connects with " + shown.Name, Target: "konnectivity of " + t.Name}
 			for _, at := range servers(t) {
-				pair := kubelet
-				if name != "kubelet's certificate" {
-					pair = nil
-				}
-				taken, err := s.attacker.Agent(ctx, at, shown, pair)
-				outcome.Succeeded = outcome.Succeeded || err == nil
-				outcome.Stopped = taken
-				if err != nil {
-					outcome.Stopped = err.Error()
-				}
+				answer := probe.Agent(ctx, s.attacker.Worker.Dial, at, shown)
+				outcome.Succeeded = outcome.Succeeded || answer.LetIn()
+				outcome.Stopped = answer.String()
 			}
 			s.report.Add(outcome)
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -103,7 +104,7 @@ func (t *tenant) konnectivityServers(ctx context.Context) (places []place) {
 	for i := range pods {
 		server := address(pods[i].Status.HostIP, t.ports(ctx).Number(kubeapiserver.KonnectivityAgent))
 		places = append(places, place{"konnectivity's server of " + pods[i].Name, 0, func(credential probe.Credential) probe.Answer {
-			return probe.Agent(ctx, server, credential)
+			return probe.Agent(ctx, (&net.Dialer{}).DialContext, server, credential)
 		}})
 	}
 	return places

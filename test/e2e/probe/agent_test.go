@@ -47,10 +47,10 @@ func TestWhichAgentIsLetIn(t *testing.T) {
 	go server.Serve(listener) //nolint:errcheck // it ends with the test
 	defer server.Stop()
 
-	address := listener.Addr().String()
-	g.Expect(Agent(t.Context(), address, Bearer("a token", "good"))).To(Equal(Answer{Status: http.StatusOK}))
-	g.Expect(Agent(t.Context(), address, Bearer("another token", "bad"))).To(Equal(Answer{Status: http.StatusUnauthorized}))
-	unseen := Agent(t.Context(), address, Bearer("a token that could not be looked at", "unseen"))
+	address, dialer := listener.Addr().String(), &net.Dialer{}
+	g.Expect(Agent(t.Context(), dialer.DialContext, address, Bearer("a token", "good"))).To(Equal(Answer{Status: http.StatusOK}))
+	g.Expect(Agent(t.Context(), dialer.DialContext, address, Bearer("another token", "bad"))).To(Equal(Answer{Status: http.StatusUnauthorized}))
+	unseen := Agent(t.Context(), dialer.DialContext, address, Bearer("a token that could not be looked at", "unseen"))
 	g.Expect(unseen.LetIn() || unseen.Refused()).To(BeFalse(), "%s", unseen)
 	g.Expect(unseen.Err).To(MatchError(ContainSubstring("connection refused")))
 }

@@ -92,19 +92,22 @@ func Last(ctx context.Context, until time.Time, ask func() Answer) Answer {
 
 // TLS asks for a path over TLS.
 func TLS(ctx context.Context, address string, credential Credential, path string) Answer {
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: timeout}, Config: credential.config("http/1.1")}
+	return ask(ctx, dialer.DialContext, address, credential, path)
+}
+
+// config shows the credential's certificate to a server that speaks a protocol.
+func (c Credential) config(protocol string) *tls.Config {
 	config := &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec // the question is whom the server lets in
 		MinVersion:         tls.VersionTLS12,
-		NextProtos:         []string{"http/1.1"},
+		NextProtos:         []string{protocol},
 	}
-	if credential.Certificate != nil {
+	if c.Certificate != nil {
 		// Without this, a certificate of a CA that the server does not name would not be sent.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return credential.Certificate, nil
-		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.Certificate, nil }
 	}
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: timeout}, Config: config}
-	return ask(ctx, dialer.DialContext, address, credential, path)
+	return config
 }
 
 // Plain asks for a path without TLS. A server of TLS that says so, by status 400, refused.
@@ -117,9 +120,10 @@ func Plain(ctx context.Context, address, path string) Answer {
 	return answer
 }
 
-type dial func(ctx context.Context, network, address string) (net.Conn, error)
+// Dial connects to an address.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-func ask(ctx context.Context, dial dial, address string, credential Credential, path string) Answer {
+func ask(ctx context.Context, dial Dial, address string, credential Credential, path string) Answer {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	connection, err := dial(ctx, "tcp", address)
