@@ -25,24 +25,31 @@ type Answer struct {
 // Answers are all of them; to is what redirects lead to.
 func Answers(to netip.AddrPort) []Answer {
 	return []Answer{
-		{"pages without end", "each page of a list has another one after it", http.HandlerFunc(pages)},
 		{"slow answer", "answers a byte a second", http.HandlerFunc(slow)},
 		{"redirect of a manager", "answers the manager with a redirect", redirect(to)},
 		// From here on a manager leaves the tenant alone for a while after each.
 		{"gzip bomb", "answers the manager with 10 GiB that are compressed to 10 MiB", http.HandlerFunc(bomb)},
-		{"endless answer", "answers the manager without end", Endless()},
+		{"endless answer", "answers the manager without end", endless()},
 		{"endless failure", "answers the manager with a failure without end", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
-			Endless().ServeHTTP(w, r)
+			endless().ServeHTTP(w, r)
 		})},
+	}
+}
+
+// Lists are answers to a manager that lists requests for certificates, which it keeps.
+func Lists() []Answer {
+	return []Answer{
+		{"pages without end", "each page of a list has another one after it", http.HandlerFunc(pages)},
+		{"objects of two bytes", "answers the manager with a list of eleven million empty objects", http.HandlerFunc(empty)},
 	}
 }
 
 // block is a part of an answer: a name that goes on.
 var block = bytes.Repeat([]byte("a"), 64<<10)
 
-// Endless answers without end.
-func Endless() http.Handler {
+// endless answers without end.
+func endless() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"metadata":{"name":"`))
@@ -76,12 +83,18 @@ func bomb(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func pages(w http.ResponseWriter, r *http.Request) {
+// listed writes a list of requests for certificates, which has another page.
+func listed(w http.ResponseWriter, item string, items int) {
 	w.Header().Set("Content-Type", "application/json")
-	item := `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","annotations":{"a":"` + strings.Repeat("a", 10_000) + `"}}}`
-	_, _ = fmt.Fprintf(w, `{"apiVersion":"v1","kind":"List","metadata":{"continue":"%d","resourceVersion":"1"},"items":[%s]}`,
-		time.Now().UnixNano(), strings.TrimSuffix(strings.Repeat(item+",", 500), ","))
+	_, _ = fmt.Fprintf(w, `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequestList","metadata":{"continue":"%d","resourceVersion":"1"},"items":[%s]}`,
+		time.Now().UnixNano(), strings.TrimSuffix(strings.Repeat(item+",", items), ","))
 }
+
+func pages(w http.ResponseWriter, _ *http.Request) {
+	listed(w, `{"metadata":{"name":"n","annotations":{"a":"`+strings.Repeat("a", 10_000)+`"}},"spec":{"signerName":"example.com/a"}}`, 500)
+}
+
+func empty(w http.ResponseWriter, _ *http.Request) { listed(w, "{}", 11_000_000) }
 
 func slow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")

@@ -15,6 +15,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -196,8 +197,11 @@ func (d decision) String() string { return d.message }
 
 func (a *Attacker) tryRequest(ctx context.Context, report *Report, name, did, target string, as *rest.Config, signer string, usages []certificatesv1.KeyUsage, wanted x509.CertificateRequest) error {
 	got, err := a.asked(ctx, as, signer, usages, wanted)
-	if err != nil {
-		got = decision{message: err.Error()}
+	switch {
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
+		got = decision{message: err.Error()} // The API server refuses it.
+	case err != nil:
+		return fmt.Errorf("%s: %w", did, err)
 	}
 	report.Add(Outcome{Name: name, Did: did, Target: target, Succeeded: got.approved, Stopped: got.message})
 	return ctx.Err()

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -124,9 +125,39 @@ func (s *siege) dialDoors(ctx context.Context) {
 		s.report.Control("every port of %s lets its own credentials in", t.Name)
 	}
 	for _, door := range s.doors(ctx) {
+		heard := 0
+		for _, address := range door.Addresses {
+			if isListenedAt(ctx, address) {
+				heard++
+			}
+		}
+		Expect(heard).NotTo(BeZero(), "nobody listens at any address of %s", door.Target)
+		s.report.Control("%d of %d addresses of %s have somebody who listens, there or at loopback", heard, len(door.Addresses), door.Target)
 		Expect(s.attacker.Dial(ctx, s.report, door, list)).To(Succeed())
 	}
 	s.agents(ctx)
+}
+
+// isListenedAt reports whether a host of the site can connect to an address, or its owner to the same port of its loopback.
+func isListenedAt(ctx context.Context, address string) bool {
+	GinkgoHelper()
+	to, err := netip.ParseAddrPort(address)
+	Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for _, h := range siteHosts() {
+		addresses := []string{address}
+		if h.Address == to.Addr() {
+			addresses = append(addresses, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), to.Port()).String())
+		}
+		for _, one := range addresses {
+			if connection, err := h.Dial(ctx, "tcp", one); err == nil {
+				_ = connection.Close()
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // agents connect to konnectivity's servers.

@@ -83,7 +83,7 @@ var _ = Describe("The administrator of a tenant as an attacker", Ordered, Label(
 	It("stops no manager and no neighbour by numbers", func(ctx SpecContext) {
 		s.hold(ctx)
 		s.crowd(ctx)
-	}, SpecTimeout(10*time.Minute))
+	}, SpecTimeout(20*time.Minute))
 
 	It("is listed with what stopped it", func(ctx SpecContext) {
 		s.stop()
