@@ -38,8 +38,10 @@ var (
 	hasLeader          = ofEtcd("kok_etcd_has_leader", "1 while a member of an etcd cluster leads, 0 while none of those that answer does.")
 	members            = ofEtcd("kok_etcd_members", "Members of an etcd cluster, by their state: healthy, learner or failing.", "state")
 	memberLag          = ofEtcd("kok_etcd_member_lag_entries", "Entries of the log that the slowest member of an etcd cluster has yet to apply, of those that its leader knows.")
+	needsDecision      = ofEtcd("kok_etcd_needs_decision", "1 while an etcd cluster waits for a person, as the condition EtcdRecovering with the reason NeedsDecision says, else 0.")
 	certificatesEnd    = ofTenant("kok_certificates_end_timestamp_seconds", "When the first certificate of a tenant ends, as a Unix time.")
 	newestSnapshot     = ofTenant("kok_etcd_newest_snapshot_timestamp_seconds", "When the newest verified snapshot of a tenant's data etcd was taken, as a Unix time. Without one it is when the control plane was created.")
+	snapshotInterval   = ofTenant("kok_etcd_snapshot_interval_seconds", "Time between two snapshots of a tenant's data etcd, as spec.etcd.backup.every wants it.")
 	keyRotations       = ofTenant("kok_key_rotation_phase", "1 for the phase in which a kind of key of a tenant rotates. There is no series of a kind that does not rotate.", "kind", "phase")
 	upgradesWaiting    = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kok_upgrades_waiting",
@@ -49,7 +51,8 @@ var (
 
 // ofTenants are the metrics of single tenants.
 var ofTenants = []*prometheus.GaugeVec{
-	databaseBytes, databaseInUseBytes, databaseQuotaBytes, hasLeader, members, memberLag, certificatesEnd, newestSnapshot, keyRotations,
+	databaseBytes, databaseInUseBytes, databaseQuotaBytes, hasLeader, members, memberLag, needsDecision, certificatesEnd, newestSnapshot,
+	snapshotInterval, keyRotations,
 }
 
 // States of members.
@@ -114,6 +117,7 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 	for _, component := range etcdclusters.Components {
 		labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
 		recordMembers(seen.Health(component), labels)
+		recordDecision(seen.Etcd[component], labels)
 		if size, inUse, quota := databaseOf(seen.Health(component)); size > 0 {
 			databaseBytes.WithLabelValues(labels...).Set(float64(size))
 			databaseInUseBytes.WithLabelValues(labels...).Set(float64(inUse))
@@ -130,12 +134,29 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 	}
 }
 
-// recordSnapshot keeps the time of the newest snapshot. A backup that never had one counts from the creation of the control plane: an alert
+// recordDecision keeps whether an etcd cluster waits for a person. Of one that could not be looked at, that stays as it was.
+func recordDecision(report *operator.Report, labels []string) {
+	if report == nil || report.FactsMissing || report.Recovery == "" && !report.Answered() {
+		return
+	}
+	waits := 0.0
+	if report.NeedsDecision {
+		waits = 1
+	}
+	needsDecision.WithLabelValues(labels...).Set(waits)
+}
+
+// recordSnapshot keeps the time of the newest snapshot, and how often one is wanted. A backup that never had one counts from the creation of the control plane: an alert
 // on the age must not need a first success.
 func recordSnapshot(in *status.Input) {
-	if in.ControlPlane.Spec.Etcd.Backup == nil {
+	backup := in.ControlPlane.Spec.Etcd.Backup
+	if backup == nil {
 		newestSnapshot.DeleteLabelValues(in.Cluster.Namespace, in.Cluster.Name)
+		snapshotInterval.DeleteLabelValues(in.Cluster.Namespace, in.Cluster.Name)
 		return
+	}
+	if backup.Every != nil {
+		snapshotInterval.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(backup.Every.Seconds())
 	}
 	taken := in.ControlPlane.CreationTimestamp
 	if newest := in.ControlPlane.Status.NewestSnapshot; newest != nil {

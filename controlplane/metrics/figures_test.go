@@ -135,6 +135,47 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatWasSeenOfAnEtcdChangesWhetherItWaitsForAPerson(t *testing.T) {
+	f := &Figures{}
+	see := func(report *operator.Report) float64 {
+		f.Record(measured(), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}}, time.Time{})
+		return testutil.ToFloat64(needsDecision.WithLabelValues("team", "blue", "data"))
+	}
+	answers := &etcd.Health{Members: []etcd.Member{{Answered: true, Listed: true}}}
+	for _, step := range []struct {
+		what   string
+		report *operator.Report
+		want   float64
+	}{
+		{"all is well", &operator.Report{Health: answers}, 0},
+		{"a quorum is lost for good", &operator.Report{Recovery: "lost", NeedsDecision: true}, 1},
+		{"nothing was seen", nil, 1},
+		{"its facts could not be read", &operator.Report{Recovery: "unknown", FactsMissing: true}, 1},
+		{"nobody answers", &operator.Report{Health: &etcd.Health{Err: errStep}}, 1},
+		{"it recovers", &operator.Report{Recovery: "replaces a member"}, 0},
+	} {
+		if got := see(step.report); got != step.want {
+			t.Errorf("%s: it is %v, want %v", step.what, got, step.want)
+		}
+	}
+}
+
+func TestABackupTellsHowOftenItIsWanted(t *testing.T) {
+	f := &Figures{}
+	s := measured(func(s *status.Input) {
+		s.ControlPlane.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Every: &metav1.Duration{Duration: 2 * time.Hour}}
+	})
+	f.Record(s, &status.Observation{}, time.Time{})
+	if got := testutil.ToFloat64(snapshotInterval.WithLabelValues("team", "blue")); got != 7200 {
+		t.Errorf("it is %v s", got)
+	}
+	s.ControlPlane.Spec.Etcd.Backup = nil
+	f.Record(s, &status.Observation{}, time.Time{})
+	if got := seriesOf(t, "team", "blue", snapshotInterval, newestSnapshot); got != 0 {
+		t.Errorf("without a backup %d series are left", got)
+	}
+}
+
 // rotates adds a rotation of the encryption key, in a phase, to what a reconcile knows.
 func rotates(phase rotation.Phase) func(*status.Input) {
 	return func(s *status.Input) {
