@@ -51,7 +51,7 @@ func of(page *markdown.Page) ([]Step, error) {
 			if block.Language != "sh" {
 				return nil, fmt.Errorf("%s: %q has a block of %q; the blocks of a step are sh", Path, heading, block.Language)
 			}
-			step.Commands = append(step.Commands, commands(block.Code)...)
+			step.Commands = append(step.Commands, Commands(block.Code)...)
 		}
 		if len(step.Commands) == 0 {
 			return nil, fmt.Errorf("%s: %q has no command", Path, heading)
@@ -77,8 +77,8 @@ func numbered(heading string) bool {
 	return found && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// commands are the lines of a block; one that ends with a backslash goes on in the next.
-func commands(code string) []string {
+// Commands are the lines of a block; one that ends with a backslash goes on in the next.
+func Commands(code string) []string {
 	var all []string
 	begun := ""
 	for line := range strings.Lines(code) {

@@ -97,32 +97,9 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 	if err := t.waitDeleted(ctx); err != nil {
 		return err
 	}
-	args := []string{
-		"generate", "cluster", t.Key.Name, "--from", t.Template,
-		"--kubernetes-version", t.Version, "--target-namespace", t.Key.Namespace, "--config", t.ClusterctlConfig,
-	}
-	if t.Workers > 0 {
-		args = append(args, "--worker-machine-count", strconv.Itoa(t.Workers))
-	}
-	t.Log.Print("$ clusterctl %s | kubectl apply --server-side -f -", strings.Join(args, " "))
-	cmd := exec.CommandContext(ctx, t.Clusterctl, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+t.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
-	for name, value := range variables {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	cmd.Stderr = t.Log
-	objects, err := cmd.Output()
+	objects, err := t.Manifests(ctx, variables)
 	if err != nil {
-		return fmt.Errorf("clusterctl %s: %w", strings.Join(args, " "), err)
-	}
-	if objects, err = t.edited(objects); err != nil {
 		return err
-	}
-	if t.SharedDisk {
-		if objects, err = withSharedDisk(objects); err != nil {
-			return err
-		}
-		t.Log.Print("(workers share this machine's disk: their kubelets are told to remove no images)")
 	}
 	next := []string{
 		"kubectl --namespace kok-control-plane-system get pods,endpointslices",
@@ -140,6 +117,38 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 			}
 			return true, "", nil
 		})
+}
+
+// Manifests are what `clusterctl generate cluster` writes, with what Edit changes.
+func (t *Tenant) Manifests(ctx context.Context, variables map[string]string) ([]byte, error) {
+	args := []string{
+		"generate", "cluster", t.Key.Name, "--from", t.Template,
+		"--kubernetes-version", t.Version, "--target-namespace", t.Key.Namespace, "--config", t.ClusterctlConfig,
+	}
+	if t.Workers > 0 {
+		args = append(args, "--worker-machine-count", strconv.Itoa(t.Workers))
+	}
+	t.Log.Print("$ clusterctl %s | kubectl apply --server-side -f -", strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, t.Clusterctl, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+t.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
+	for name, value := range variables {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stderr = t.Log
+	objects, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("clusterctl %s: %w", strings.Join(args, " "), err)
+	}
+	if objects, err = t.edited(objects); err != nil {
+		return nil, err
+	}
+	if t.SharedDisk {
+		if objects, err = withSharedDisk(objects); err != nil {
+			return nil, err
+		}
+		t.Log.Print("(workers share this machine's disk: their kubelets are told to remove no images)")
+	}
+	return objects, nil
 }
 
 // waitDeleted lets a deletion that was begun before end: nothing can be added to what is being deleted.
