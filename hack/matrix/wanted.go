@@ -124,7 +124,7 @@ var (
 		exactly(0, "upgrade_failed_requests", "upgrade_lost_writes", "scale_failed_requests", "scale_lost_writes", "provider_upgrade_pod_restarts"),
 		anything("capi_specs_passed", "contract_rules_tested", "conformance_passed"), exactly(0, "conformance_failed"),
 	)
-	moveFigures = exactly(0, "move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes", "moved_old_credentials_accepted_after")
+	moveFigures = exactly(0, "move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes", "moved_old_credentials_accepted_after", "moved_rotation_lost_writes")
 	hostFigures = slices.Concat(
 		exactly(float64(len(artifacts.HostVersions())), "host_clusters_tested"),
 		anything("host_upgrade_seconds", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped"),

@@ -128,7 +128,7 @@ var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(
 
 	It("rotates its keys, although the link to its host cluster is cut, and it moves in the middle of both phases", func(ctx SpecContext) {
 		t.rotateOnTheMove(ctx, other, worker)
-	}, SpecTimeout(4*creation+3*rotating))
+	}, SpecTimeout(4*creation+2*join+3*rotating))
 
 	It("is deleted from there, and nothing of it is left in its host cluster", func(ctx SpecContext) {
 		Expect(other.client.Delete(ctx, t.clusterObject())).To(Succeed())

@@ -14,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
@@ -32,12 +33,18 @@ func (t *tenant) moveBack(ctx context.Context, other *management) {
 	t.managedBy = nil
 }
 
-// rotateOnTheMove rotates the keys of a tenant that another management cluster manages. The link between the other management cluster and
+// rotateOnTheMove rotates all keys of a tenant that another management cluster manages. The link between the other management cluster and
 // the host cluster is cut when the first phase begins. The tenant moves in the middle of the first phase and of the second one.
 func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker *host.Host) {
 	GinkgoHelper()
 	former := t.formerKeys(ctx)
-	expectTaken(ctx, former.tries(ctx, t, worker))
+	byAttacker, err := t.formerCA(ctx, pki.CACert, pki.CAKey).Client("attacker", "system:masters")
+	Expect(err).NotTo(HaveOccurred())
+	tries := func() []try {
+		ofCA := at(append(t.servers(ctx), kubeletOf(ctx, worker)), certificate("who has the key of the former cluster CA", byAttacker))
+		return append(former.tries(ctx, t, worker), ofCA...)
+	}
+	expectTaken(ctx, tries())
 	t.writeSecrets(ctx)
 
 	// The endpoint of the other management cluster is an address of a Service, which leads there through the cloud.
@@ -46,9 +53,9 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 
 	By("the link is cut when both keys of each kind are to become good")
 	DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
-	other.patch(ctx, t.object(), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q,%q,%q,%q],"prepareAfter":%q}}}`,
-		controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, controlplanev1.FrontProxyCAKind, controlplanev1.EtcdCAKind,
-		controlplanev1.EtcdEventsCAKind, time.Now().UTC().Format(time.RFC3339)))
+	other.patch(ctx, t.object(), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q,%q,%q,%q,%q],"prepareAfter":%q}}}`,
+		controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, controlplanev1.ClusterCAKind, controlplanev1.FrontProxyCAKind,
+		controlplanev1.EtcdCAKind, controlplanev1.EtcdEventsCAKind, time.Now().UTC().Format(time.RFC3339)))
 	Expect(env.lab.Cut(ctx)).To(Succeed())
 	Eventually(ctx, func(g Gomega) {
 		controlPlane := &controlplanev1.KOKControlPlane{}
@@ -58,10 +65,17 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 	Expect(env.lab.Heal(ctx)).To(Succeed())
 
 	By("it moves before both keys are good")
+	journals, came := t.startJournals(ctx, "of-before", worker), &ended{}
 	t.expectKeys(ctx, conditionsv1.KeysPreparingReason)
 	t.moveBack(ctx, other)
 	t.expectKeys(ctx, conditionsv1.KeysPreparedReason)
-	expectTaken(ctx, former.tries(ctx, t, worker))
+	expectTaken(ctx, tries())
+	t.end(ctx, "moved_rotation", journals, came)
+
+	By("people have other kubeconfigs, and pods start anew")
+	t.connect(ctx)
+	journals = t.startJournals(ctx, "of-now", worker)
+	t.restartPods(ctx)
 
 	By("it moves again while the former keys are dropped")
 	t.dropFormerKeys(ctx)
@@ -69,13 +83,17 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 	t.moveTo(ctx, other)
 	t.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 
-	tries := former.tries(ctx, t, worker)
-	taken := takenAfter(ctx, time.Now(), tries)
-	figure("moved_old_credentials_tried", len(tries), "tokens and certificates by former keys, after a rotation in which the tenant moved twice")
+	last := tries()
+	taken := takenAfter(ctx, time.Now(), last)
+	figure("moved_old_credentials_tried", len(last), "tokens and certificates by former keys, after a rotation in which the tenant moved twice")
 	figure("moved_old_credentials_accepted_after", taken, "of these")
 	Expect(taken).To(BeZero(), "credentials of former keys that are taken")
 	Expect(encryptedBy(ctx, t.etcds(ctx))).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
 	t.expectSecrets(ctx)
+	t.end(ctx, "moved_rotation", journals, came)
+	came.tell("moved_rotation")
+	// Its etcds have a single member each, and while one starts again requests fail.
+	Expect(came.missing).To(BeEmpty(), "acknowledged writes that are lost")
 	t.expectAllWell(ctx, other.client)
 	t.expectMachines(ctx, other.client, 2)
 }
