@@ -329,6 +329,15 @@ bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct
 	go build -o bin/bench-lb ./test/bench/lb
 	bin/bench-lb $(LB_FLAGS)
 
+PEER ?=
+PEER_FLAGS ?=
+.PHONY: bench-peers
+bench-peers: check-machine ## kok-apiserver-lb beside HAProxy and nginx, and control planes beside those of the product that the folder PEER=... describes
+	@$(MAKE) bench-lb
+	@$(if $(PEER),$(MAKE) lab-up)
+	go build -o bin/bench-peers ./test/bench/peers
+	bin/bench-peers --peer='$(PEER)' $(PEER_FLAGS)
+
 # It takes a few minutes and 8 GiB of disk.
 .PHONY: bench-backup
 bench-backup: check-go bin/versitygw ## Time to take and to verify a snapshot of 1 GiB, and what it costs those who use the member meanwhile

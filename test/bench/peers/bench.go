@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/session"
+)
+
+const (
+	// limit bounds a creation, an upgrade and a deletion. Ten together take longer.
+	limit = 10 * time.Minute
+	// idle is the share of the processors below which the machine is idle.
+	idle = 0.15
+	// look is the time between two looks at something.
+	look = 100 * time.Millisecond
+	// inARow is how many answers of the new version end an upgrade: several API servers may answer in turn.
+	inARow = 20
+	// rate is how many writes a second a journal makes.
+	rate = 20
+	// ofBench is the label of the benchmark's namespaces. Its value is the side of their product.
+	ofBench = "kok.cluster.x-k8s.io/bench-peers"
+)
+
+// bench is a benchmark that runs.
+type bench struct {
+	*options
+	*session.Session
+	own, peer *product
+	others    *beside.Others
+	took      samples
+	// failed are the requests that failed during upgrades, of all that were sent, by the product.
+	failed, sent map[*product]int
+}
+
+// measure takes the products in turn, so that what the machine does beside meets both.
+func (b *bench) measure(ctx context.Context) error {
+	b.failed, b.sent = map[*product]int{}, map[*product]int{}
+	both := []*product{b.own, b.peer}
+	for _, p := range both {
+		if err := b.install(ctx, p); err != nil {
+			return err
+		}
+		b.Log.Print("%s: the first control plane is not measured", p.Name)
+		if _, err := b.life(ctx, p, "warm"); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	for round := range b.rounds {
+		for i := range both {
+			p := both[(round+i)%2]
+			took, err := b.life(ctx, p, fmt.Sprintf("round-%d", round+1))
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.Name, err)
+			}
+			b.took.add(p, took)
+		}
+	}
+	for _, p := range both {
+		took, err := b.many(ctx, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		b.took.add(p, map[measure]time.Duration{together: took})
+	}
+	return nil
+}
+
+// install gives host nodes the images of a product, and applies what is applied once.
+func (b *bench) install(ctx context.Context, p *product) error {
+	for _, archive := range p.images {
+		b.Log.Print("%s: %s is loaded", p.Name, archive)
+		if err := b.LoadImage(ctx, archive); err != nil {
+			return err
+		}
+	}
+	if p.install == "" {
+		return nil
+	}
+	// Kinds that it brings are known a moment after their definitions.
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = b.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "--filename", p.install)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", p.install, errors.Join(last, err))
+	}
+	return nil
+}
+
+// life creates, upgrades and deletes a control plane, and returns how long each took.
+func (b *bench) life(ctx context.Context, p *product, name string) (map[measure]time.Duration, error) {
+	took := map[measure]time.Duration{}
+	if err := b.rest(ctx); err != nil {
+		return nil, err
+	}
+	var config *rest.Config
+	for _, step := range []struct {
+		is measure
+		do func(context.Context) error
+	}{
+		{creation, func(ctx context.Context) (err error) { config, err = b.create(ctx, p, name); return err }},
+		{upgrade, func(ctx context.Context) error { return b.upgrade(ctx, p, name, config) }},
+		{deletion, func(ctx context.Context) error { return b.delete(ctx, p, name) }},
+	} {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		began := time.Now()
+		err := step.do(limited)
+		took[step.is] = time.Since(began)
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("%s of %s: %w", step.is, name, err)
+		}
+		b.Log.Print("%s: %s of %s took %.1f s", p.Name, step.is, name, took[step.is].Seconds())
+	}
+	return took, nil
+}
+
+// many creates control planes at once, and returns how long the last one took.
+func (b *bench) many(ctx context.Context, p *product) (time.Duration, error) {
+	if err := b.rest(ctx); err != nil {
+		return 0, err
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	began := time.Now()
+	group, inGroup := errgroup.WithContext(limited)
+	for i := range b.together {
+		group.Go(func() error { _, err := b.create(inGroup, p, fmt.Sprintf("many-%d", i+1)); return err })
+	}
+	if err := group.Wait(); err != nil {
+		return 0, fmt.Errorf("creation of %d: %w", b.together, err)
+	}
+	took := time.Since(began)
+	b.Log.Print("%s: creation of %d took %.1f s", p.Name, b.together, took.Seconds())
+	for i := range b.together {
+		if err := b.delete(limited, p, fmt.Sprintf("many-%d", i+1)); err != nil {
+			return 0, err
+		}
+	}
+	return took, nil
+}
+
+// rest waits until the machine is idle.
+func (b *bench) rest(ctx context.Context) error {
+	busy, err := machine.Settle(ctx, idle, b.settle)
+	if err == nil && busy > idle {
+		b.Log.Print("WARNING: the machine is %.0f %% busy before the next measurement", 100*busy)
+	}
+	return err
+}
+
+// create applies a control plane and waits until its API took a ConfigMap, and its controller manager and scheduler lead.
+func (b *bench) create(ctx context.Context, p *product, name string) (*rest.Config, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ofBench: p.side}}}
+	if err := b.Client.Create(ctx, namespace); err != nil {
+		return nil, fmt.Errorf("make namespace %s: %w", name, err)
+	}
+	if err := b.kubectl(ctx, p.manifests(name, b.from), "apply", "--server-side", "--filename", "-"); err != nil {
+		return nil, err
+	}
+	var config *rest.Config
+	key := client.ObjectKey{Namespace: name, Name: p.secret(name)}
+	if err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+		found := &corev1.Secret{}
+		if err := b.Client.Get(ctx, key, found); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		raw, has := found.Data[p.Kubeconfig.Key]
+		if !has {
+			return false, nil
+		}
+		var err error
+		config, err = clientcmd.RESTConfigFromKubeConfig(raw)
+		return err == nil, err
+	}); err != nil {
+		return nil, fmt.Errorf("wait for the kubeconfig in Secret %s, key %s: %w", key, p.Kubeconfig.Key, err)
+	}
+	return config, probe.API(ctx, config, timeline.Start())
+}
+
+// upgrade applies the other version, and waits until API servers answer with it alone, while a journal writes and reads.
+func (b *bench) upgrade(ctx context.Context, p *product, name string, config *rest.Config) error {
+	written, err := journal.Start(ctx, journal.Options{Name: "upgrade", Namespace: metav1.NamespaceDefault, Rate: rate, Config: config})
+	if err != nil {
+		return err
+	}
+	defer written.Stop()
+	if err := b.kubectl(ctx, p.manifests(name, b.to), "apply", "--server-side", "--filename", "-"); err != nil {
+		return err
+	}
+	row := 0
+	if err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+		if row++; serves(config) != b.to {
+			row = 0
+		}
+		return row == inARow, nil
+	}); err != nil {
+		return fmt.Errorf("wait until only %s answers: %w", b.to, err)
+	}
+	written.Stop()
+	result := written.Result()
+	b.Log.Print("%s: %s", p.Name, result)
+	b.failed[p] += len(result.Failed)
+	b.sent[p] += result.Due + result.Read
+	return nil
+}
+
+// serves is the version that an API server tells over a new connection; empty when none answers.
+func serves(config *rest.Config) string {
+	fresh := rest.CopyConfig(config)
+	fresh.Timeout = 2 * time.Second
+	fresh.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			request.Close = true
+			return next.RoundTrip(request)
+		})
+	})
+	api, err := kubernetes.NewForConfig(fresh)
+	if err != nil {
+		return ""
+	}
+	said, err := api.Discovery().ServerVersion()
+	if err != nil {
+		return ""
+	}
+	return said.GitVersion
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
+// delete deletes a control plane and waits until nothing of it runs, and then until its namespace is gone.
+func (b *bench) delete(ctx context.Context, p *product, name string) error {
+	if err := b.kubectl(ctx, p.manifests(name, b.to), "delete", "--ignore-not-found", "--filename", "-"); err != nil {
+		return err
+	}
+	if err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+		pods := &corev1.PodList{}
+		err := b.Client.List(ctx, pods, client.InNamespace(name))
+		return len(pods.Items) == 0, err
+	}); err != nil {
+		return fmt.Errorf("wait until no pod of %s is left: %w", name, err)
+	}
+	return b.removeNamespace(ctx, name)
+}
+
+func (b *bench) removeNamespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := b.Client.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete namespace %s: %w", name, err)
+	}
+	return wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+		err := b.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
+// clean takes away the control planes of the benchmark.
+func (b *bench) clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*limit)
+	defer cancel()
+	left := &corev1.NamespaceList{}
+	if err := b.Client.List(ctx, left, client.HasLabels{ofBench}); err != nil {
+		return fmt.Errorf("list namespaces of the benchmark: %w", err)
+	}
+	var failed []error
+	for _, namespace := range left.Items {
+		p := b.own
+		if namespace.Labels[ofBench] == b.peer.side {
+			p = b.peer
+		}
+		failed = append(failed, b.delete(ctx, p, namespace.Name))
+	}
+	return errors.Join(failed...)
+}
+
+// uninstall takes the peer away.
+func (b *bench) uninstall(ctx context.Context) error {
+	if b.peer.install == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return b.kubectl(ctx, "", "delete", "--ignore-not-found", "--filename", b.peer.install)
+}
+
+// kubectl runs kubectl on the host cluster, with an input.
+func (b *bench) kubectl(ctx context.Context, input string, args ...string) error {
+	cmd := exec.CommandContext(ctx, b.Set.Kubectl, append([]string{"--kubeconfig", b.Kubeconfig()}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("kubectl %s: %w: %s", args[0], err, strings.TrimSpace(said.String()))
+	}
+	return nil
+}

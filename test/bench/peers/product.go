@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
+)
+
+// Files of a peer's folder.
+const (
+	productFile = "peer.yaml"
+	installFile = "install.yaml"
+	tenantFile  = "tenant.yaml"
+	imagesDir   = "images"
+)
+
+// product runs control planes as pods: ours, or the peer that a folder describes.
+type product struct {
+	// Name is the product's, for people.
+	Name string `json:"name"`
+	// Kubeconfig is the Secret with a tenant's kubeconfig, in the namespace of the tenant.
+	Kubeconfig kubeconfigRef `json:"kubeconfig"`
+
+	// side tells ours and the peer apart.
+	side string
+	// images are archives that host nodes get, install is the file that is applied once; both empty when all is there.
+	images  []string
+	install string
+	// tenant are the manifests of a tenant, with variables.
+	tenant string
+}
+
+type kubeconfigRef struct {
+	// Secret is its name, in which ${NAME} is that of the tenant, and Key the key of its data.
+	Secret string `json:"secret"`
+	Key    string `json:"key"`
+}
+
+// variable is what manifests have in the place of what the benchmark chooses: ${NAME}, ${NAMESPACE} and ${VERSION}.
+var variable = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
+
+// readPeer reads a folder. It fails with the file and the field that is wrong.
+func readPeer(folder string) (*product, error) {
+	raw, err := os.ReadFile(filepath.Join(folder, productFile))
+	if err != nil {
+		return nil, fmt.Errorf("--peer: %w", err)
+	}
+	p := &product{side: "peer"}
+	if err := yaml.UnmarshalStrict(raw, p); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, productFile), err)
+	}
+	tenant, err := os.ReadFile(filepath.Join(folder, tenantFile))
+	if err != nil {
+		return nil, fmt.Errorf("--peer: %w", err)
+	}
+	p.tenant = string(tenant)
+	if p.images, err = filepath.Glob(filepath.Join(folder, imagesDir, "*.tar")); err != nil {
+		return nil, err
+	}
+	switch _, err := os.Stat(filepath.Join(folder, installFile)); {
+	case err == nil:
+		p.install = filepath.Join(folder, installFile)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return p, nil
+}
+
+func (p *product) check() error {
+	switch {
+	case p.Name == "":
+		return errors.New(productFile + ": name is empty: it is what the report calls the peer")
+	case p.Kubeconfig.Secret == "" || p.Kubeconfig.Key == "":
+		return errors.New(productFile + ": kubeconfig.secret and kubeconfig.key name where the kubeconfig of a tenant is; one is empty")
+	}
+	var unknown []string
+	for _, found := range variable.FindAllStringSubmatch(p.tenant+p.Kubeconfig.Secret, -1) {
+		if !slices.Contains([]string{"NAME", "NAMESPACE", "VERSION"}, found[1]) {
+			unknown = append(unknown, found[0])
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("%s: %s is none of ${NAME}, ${NAMESPACE} and ${VERSION}", tenantFile, strings.Join(unknown, ", "))
+	}
+	for _, needed := range []string{"${NAME}", "${NAMESPACE}", "${VERSION}"} {
+		if !strings.Contains(p.tenant, needed) {
+			return fmt.Errorf("%s has no %s: tenants differ by their names and namespaces, and are upgraded by their version", tenantFile, needed)
+		}
+	}
+	return nil
+}
+
+// ours is this product, whose providers are in the lab: a highly available control plane on all host nodes.
+func ours() (*product, error) {
+	cluster, controlPlane := shape.HighlyAvailable.Objects(client.ObjectKey{Namespace: "${NAMESPACE}", Name: "${NAME}"}, "${VERSION}", nil)
+	p := &product{Name: "KOK", side: "own", Kubeconfig: kubeconfigRef{Secret: "${NAME}-kubeconfig", Key: "value"}}
+	for _, object := range []client.Object{cluster, controlPlane} {
+		kind, err := apiutil.GVKForObject(object, scheme.Scheme())
+		if err != nil {
+			return nil, err
+		}
+		object.GetObjectKind().SetGroupVersionKind(kind)
+		raw, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		p.tenant += "---\n" + string(raw)
+	}
+	return p, p.check()
+}
+
+// manifests are those of a tenant, in a namespace of its own name.
+func (p *product) manifests(name, version string) string { return render(p.tenant, name, version) }
+
+// secret is the name of the Secret with the kubeconfig of a tenant.
+func (p *product) secret(name string) string { return render(p.Kubeconfig.Secret, name, "") }
+
+func render(text, name, version string) string {
+	return strings.NewReplacer("${NAME}", name, "${NAMESPACE}", name, "${VERSION}", version).Replace(text)
+}

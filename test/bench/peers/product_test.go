@@ -1,0 +1,83 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// kamajiLike is a folder of a peer.
+var kamajiLike = map[string]string{
+	productFile: "name: Other\nkubeconfig: {secret: \"${NAME}-admin\", key: admin.conf}\n",
+	tenantFile:  "kind: Tenant\nmetadata: {name: \"${NAME}\", namespace: \"${NAMESPACE}\"}\nspec: {version: \"${VERSION}\"}\n",
+}
+
+func folderOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func TestAPeerIsReadFromAFolder(t *testing.T) {
+	files := maps.Clone(kamajiLike)
+	files["images/manager.tar"], files[installFile] = "an archive", "kind: Deployment\n"
+	folder := folderOf(t, files)
+	p, err := readPeer(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Name != "Other" || len(p.images) != 1 || p.install != filepath.Join(folder, installFile) {
+		t.Errorf("it is %+v", p)
+	}
+	if secret := p.secret("one"); secret != "one-admin" {
+		t.Errorf("its kubeconfig is in Secret %s", secret)
+	}
+	want := "kind: Tenant\nmetadata: {name: \"one\", namespace: \"one\"}\nspec: {version: \"v1.36.3\"}\n"
+	if got := p.manifests("one", "v1.36.3"); got != want {
+		t.Errorf("its manifests are %s", got)
+	}
+}
+
+func TestAFolderThatIsNoPeerNamesWhatIsWrong(t *testing.T) {
+	for name, test := range map[string]struct {
+		file, content, says string
+	}{
+		"no description":      {productFile, "", "name is empty"},
+		"an unknown field":    {productFile, "name: Other\nkubekonfig: {}\n", "kubekonfig"},
+		"no kubeconfig":       {productFile, "name: Other\nkubeconfig: {secret: a}\n", "kubeconfig.key"},
+		"an unknown variable": {tenantFile, kamajiLike[tenantFile] + "# ${STORAGE}\n", "${STORAGE} is none of"},
+		"a fixed version":     {tenantFile, "metadata: {name: \"${NAME}\", namespace: \"${NAMESPACE}\"}\n", "has no ${VERSION}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := maps.Clone(kamajiLike)
+			files[test.file] = test.content
+			if _, err := readPeer(folderOf(t, files)); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("the error is %v, want %q", err, test.says)
+			}
+		})
+	}
+	if _, err := readPeer(t.TempDir()); err == nil || !strings.Contains(err.Error(), productFile) {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+func TestOursIsDescribedAsAPeerIs(t *testing.T) {
+	p, err := ours()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.manifests("one", "v1.36.3"); !strings.Contains(got, "kind: KOKControlPlane") || !strings.Contains(got, "version: v1.36.3") || strings.Contains(got, "${") {
+		t.Errorf("its manifests are %s", got)
+	}
+}
