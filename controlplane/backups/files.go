@@ -20,8 +20,8 @@ const (
 	defaultWeekly = 4
 )
 
-// every is the time between two snapshots.
-func every(spec *controlplanev1.EtcdBackupSpec) time.Duration {
+// Every is the time between two snapshots.
+func Every(spec *controlplanev1.EtcdBackupSpec) time.Duration {
 	if spec.Every == nil {
 		return defaultEvery
 	}
@@ -31,7 +31,7 @@ func every(spec *controlplanev1.EtcdBackupSpec) time.Duration {
 // maxAge is the age above which the newest verified snapshot is too old.
 func maxAge(spec *controlplanev1.EtcdBackupSpec) time.Duration {
 	if spec.MaxAge == nil {
-		return 3 * every(spec)
+		return 3 * Every(spec)
 	}
 	return spec.MaxAge.Duration
 }
@@ -51,7 +51,7 @@ type tenantFacts struct {
 func configFor(spec *controlplanev1.EtcdBackupSpec, of tenantFacts) backup.Config {
 	return backup.Config{
 		Cluster: backup.Cluster{Namespace: of.Cluster.Namespace, Name: of.Cluster.Name, UID: of.UID},
-		Every:   every(spec),
+		Every:   Every(spec),
 		Keep: backup.Keep{
 			Last:   int(ptr.Deref(spec.Keep.Last, defaultLast)),
 			Daily:  int(ptr.Deref(spec.Keep.Daily, defaultDaily)),

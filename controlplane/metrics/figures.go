@@ -12,6 +12,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -117,7 +118,7 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 	for _, component := range etcdclusters.Components {
 		labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
 		recordMembers(seen.Health(component), labels)
-		recordDecision(seen.Etcd[component], labels)
+		recordDecision(in.Restoring[component] != "", seen.Etcd[component], labels)
 		if size, inUse, quota := databaseOf(seen.Health(component)); size > 0 {
 			databaseBytes.WithLabelValues(labels...).Set(float64(size))
 			databaseInUseBytes.WithLabelValues(labels...).Set(float64(inUse))
@@ -134,16 +135,18 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 	}
 }
 
-// recordDecision keeps whether an etcd cluster waits for a person. Of one that could not be looked at, that stays as it was.
-func recordDecision(report *operator.Report, labels []string) {
-	if report == nil || report.FactsMissing || report.Recovery == "" && !report.Answered() {
-		return
+// recordDecision keeps whether an etcd cluster waits for a person. One that is founded anew does not. Of one that could not be looked at,
+// that stays as it was.
+func recordDecision(foundedAnew bool, report *operator.Report, labels []string) {
+	switch waits := needsDecision.WithLabelValues(labels...); {
+	case foundedAnew:
+		waits.Set(0)
+	case report == nil || report.FactsMissing || report.Recovery == "" && !report.Answered():
+	case report.NeedsDecision:
+		waits.Set(1)
+	default:
+		waits.Set(0)
 	}
-	waits := 0.0
-	if report.NeedsDecision {
-		waits = 1
-	}
-	needsDecision.WithLabelValues(labels...).Set(waits)
 }
 
 // recordSnapshot keeps the time of the newest snapshot, and how often one is wanted. A backup that never had one counts from the creation of the control plane: an alert
@@ -155,9 +158,7 @@ func recordSnapshot(in *status.Input) {
 		snapshotInterval.DeleteLabelValues(in.Cluster.Namespace, in.Cluster.Name)
 		return
 	}
-	if backup.Every != nil {
-		snapshotInterval.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(backup.Every.Seconds())
-	}
+	snapshotInterval.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(backups.Every(backup).Seconds())
 	taken := in.ControlPlane.CreationTimestamp
 	if newest := in.ControlPlane.Status.NewestSnapshot; newest != nil {
 		taken = newest.TakenAt

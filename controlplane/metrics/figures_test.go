@@ -137,8 +137,9 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 
 func TestOnlyWhatWasSeenOfAnEtcdChangesWhetherItWaitsForAPerson(t *testing.T) {
 	f := &Figures{}
+	founds := map[string]string{}
 	see := func(report *operator.Report) float64 {
-		f.Record(measured(), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}}, time.Time{})
+		f.Record(measured(func(s *status.Input) { s.Restoring = founds }), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}}, time.Time{})
 		return testutil.ToFloat64(needsDecision.WithLabelValues("team", "blue", "data"))
 	}
 	answers := &etcd.Health{Members: []etcd.Member{{Answered: true, Listed: true}}}
@@ -152,8 +153,13 @@ func TestOnlyWhatWasSeenOfAnEtcdChangesWhetherItWaitsForAPerson(t *testing.T) {
 		{"nothing was seen", nil, 1},
 		{"its facts could not be read", &operator.Report{Recovery: "unknown", FactsMissing: true}, 1},
 		{"nobody answers", &operator.Report{Health: &etcd.Health{Err: errStep}}, 1},
+		{"it is founded anew", nil, 0},
 		{"it recovers", &operator.Report{Recovery: "replaces a member"}, 0},
 	} {
+		delete(founds, names.EtcdData)
+		if step.what == "it is founded anew" {
+			founds[names.EtcdData] = "members stop"
+		}
 		if got := see(step.report); got != step.want {
 			t.Errorf("%s: it is %v, want %v", step.what, got, step.want)
 		}

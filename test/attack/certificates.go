@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -100,8 +102,11 @@ func (a *Attacker) tryMasters(ctx context.Context, report *Report) error {
 	outcome := Outcome{Name: "client certificate", Did: "asks for one of system:masters, and approves it himself", Target: "system:masters for good"}
 	_, answer, err := a.SelfApproved(ctx, pkix.Name{Organization: []string{"system:masters"}, CommonName: "root"})
 	outcome.Succeeded, outcome.Stopped = err == nil, answer
-	if err != nil {
+	switch {
+	case refuses(err) || errors.Is(err, errUnsigned):
 		outcome.Stopped = err.Error()
+	case err != nil:
+		return fmt.Errorf("%s: %w", outcome.Did, err)
 	}
 	report.Add(outcome)
 	return nil
@@ -160,6 +165,8 @@ func (a *Attacker) Token(ctx context.Context) (*rest.Config, error) {
 	return config, nil
 }
 
+var errUnsigned = fmt.Errorf("nobody signed it within %s", undecided)
+
 // SelfApproved is a client certificate that the administrator asked for and approved himself.
 func (a *Attacker) SelfApproved(ctx context.Context, subject pkix.Name) (*tls.Certificate, string, error) {
 	key, request, err := newRequest(x509.CertificateRequest{Subject: subject})
@@ -177,12 +184,13 @@ func (a *Attacker) SelfApproved(ctx context.Context, subject pkix.Name) (*tls.Ce
 	}
 	var signed *pem.Block
 	if !Within(ctx, undecided, func() bool {
-		if now, err := requests.Get(ctx, made.Name, metav1.GetOptions{}); err == nil {
+		var now *certificatesv1.CertificateSigningRequest
+		if now, err = requests.Get(ctx, made.Name, metav1.GetOptions{}); err == nil {
 			signed, _ = pem.Decode(now.Status.Certificate)
 		}
 		return signed != nil
 	}) {
-		return nil, "", fmt.Errorf("nobody signed it within %s", undecided)
+		return nil, "", cmp.Or(err, errUnsigned)
 	}
 	return &tls.Certificate{Certificate: [][]byte{signed.Bytes}, PrivateKey: key}, "signed", nil
 }
@@ -198,13 +206,18 @@ func (d decision) String() string { return d.message }
 func (a *Attacker) tryRequest(ctx context.Context, report *Report, name, did, target string, as *rest.Config, signer string, usages []certificatesv1.KeyUsage, wanted x509.CertificateRequest) error {
 	got, err := a.asked(ctx, as, signer, usages, wanted)
 	switch {
-	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
-		got = decision{message: err.Error()} // The API server refuses it.
+	case refuses(err):
+		got = decision{message: err.Error()}
 	case err != nil:
 		return fmt.Errorf("%s: %w", did, err)
 	}
 	report.Add(Outcome{Name: name, Did: did, Target: target, Succeeded: got.approved, Stopped: got.message})
 	return ctx.Err()
+}
+
+// refuses reports whether an API server judged a request and does not let it pass.
+func refuses(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // asked makes a request and waits until it is decided on.
@@ -219,16 +232,17 @@ func (a *Attacker) asked(ctx context.Context, as *rest.Config, signer string, us
 	}
 	requests := a.API.CertificatesV1().CertificateSigningRequests()
 	got := decision{message: fmt.Sprintf("nobody approved it within %s", undecided)}
+	var failed error
 	Within(ctx, undecided, func() bool {
-		now, err := requests.Get(ctx, made.Name, metav1.GetOptions{})
-		if err != nil || len(now.Status.Conditions) == 0 {
+		var now *certificatesv1.CertificateSigningRequest
+		if now, failed = requests.Get(ctx, made.Name, metav1.GetOptions{}); failed != nil || len(now.Status.Conditions) == 0 {
 			return false
 		}
 		first := now.Status.Conditions[0]
 		got = decision{first.Type == certificatesv1.CertificateApproved, fmt.Sprintf("%s: %s", first.Type, first.Message)}
 		return true
 	})
-	return got, nil
+	return got, failed
 }
 
 func (a *Attacker) ask(ctx context.Context, as *rest.Config, signer string, usages []certificatesv1.KeyUsage, request []byte) (*certificatesv1.CertificateSigningRequest, error) {

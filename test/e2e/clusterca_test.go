@@ -55,11 +55,11 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		people := func() try {
 			return shown("a server by who has the key of the former CA, at who has a kubeconfig", t.access.CAData, server, certificates.TenantServerName)
 		}
-		kubelet := forged(former, onWorker(ctx, worker, "/var/lib/kubelet/pki/kubelet-server-current.pem"))
+		kubelet := forged(former, certificateOn(ctx, worker, "/var/lib/kubelet/pki/kubelet-server-current.pem"))
 		tries := func() []try {
 			trusted := t.secret(ctx, names.KeyMaterial(t.Name)).Data[t.fileOf(ctx, "kubelet-certificate-authority")]
 			return append(slices.Concat(at(t.servers(ctx), all...), at([]place{kubeletOf(ctx, worker)}, toKubelets...)), people(),
-				shown("a server by who has the key of the former CA, at "+worker.Name, read(ctx, worker, onworker.CAFile), server, certificates.TenantServerName),
+				shown("a server by who has the key of the former CA, at "+worker.Name, fileOn(ctx, worker, onworker.CAFile), server, certificates.TenantServerName),
 				shown("a kubelet by who has the key of the former CA, at API servers", trusted, kubelet, kubelet.Leaf.IPAddresses[0].String()))
 		}
 		expectTaken(ctx, tries())
@@ -130,18 +130,18 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 	}, SpecTimeout(2*creation+2*join+3*rotating))
 })
 
-// read is a file of a worker.
-func read(ctx context.Context, worker *host.Host, file string) []byte {
+// fileOn is a file of a worker.
+func fileOn(ctx context.Context, worker *host.Host, file string) []byte {
 	GinkgoHelper()
 	raw, err := worker.Exec(ctx, nil, "cat", file)
 	Expect(err).NotTo(HaveOccurred())
 	return raw
 }
 
-// onWorker is a certificate that is in one file of a worker with its key.
-func onWorker(ctx context.Context, worker *host.Host, file string) tls.Certificate {
+// certificateOn is a certificate that is in one file of a worker with its key.
+func certificateOn(ctx context.Context, worker *host.Host, file string) tls.Certificate {
 	GinkgoHelper()
-	raw := read(ctx, worker, file)
+	raw := fileOn(ctx, worker, file)
 	pair, err := tls.X509KeyPair(raw, raw)
 	Expect(err).NotTo(HaveOccurred(), file)
 	return pair
@@ -150,7 +150,7 @@ func onWorker(ctx context.Context, worker *host.Host, file string) tls.Certifica
 // signed reports whether a CA signed a certificate that kubelet has.
 func signed(ctx context.Context, ca forgery.CA, worker *host.Host, file string) bool {
 	GinkgoHelper()
-	found, err := certs.DecodeCertPEM(read(ctx, worker, "/var/lib/kubelet/pki/"+file))
+	found, err := certs.DecodeCertPEM(fileOn(ctx, worker, "/var/lib/kubelet/pki/"+file))
 	Expect(err).NotTo(HaveOccurred())
 	return found.CheckSignatureFrom(ca.Certificate) == nil
 }

@@ -16,9 +16,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/docs/steps"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/shell"
 )
 
@@ -32,6 +34,7 @@ var _ = Describe("The page of the installation", Ordered, Label(full, installPag
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
 		expectNobodyElse(ctx)
+		expectRoomForKubelets()
 		Expect(err).NotTo(HaveOccurred())
 		s.values = steps.Values(documented[0].Commands[0])
 		s.prepare(ctx)
@@ -100,6 +103,19 @@ var _ = Describe("The page of the installation", Ordered, Label(full, installPag
 		Expect(again).To(Equal(first), "digests of files in %s", s.release)
 	}, SpecTimeout(2*building))
 })
+
+// roomForKubelets is the share of the disk that has to be free: kubelet takes no pods with less than 15 % by default, and the release is built
+// meanwhile.
+const roomForKubelets = 0.18
+
+// expectRoomForKubelets fails where the page's kubelets, whose settings are the defaults, would have no room on the machine's disk.
+func expectRoomForKubelets() {
+	GinkgoHelper()
+	disk := unix.Statfs_t{}
+	Expect(unix.Statfs(lab.StateDirectory(), &disk)).To(Succeed())
+	Expect(float64(disk.Bavail)/float64(disk.Blocks)).To(BeNumerically(">=", roomForKubelets),
+		"the share of the disk of %s that is free: workers would have disk pressure, so make room, such as by go clean -cache", lab.StateDirectory())
+}
 
 // lastLines is how much of the output of a command explains its failure.
 const lastLines = 40

@@ -94,6 +94,8 @@ func (t *tenant) rotateOnTheMove(ctx context.Context, other *management, worker 
 	came.tell("moved_rotation")
 	// Its etcds have a single member each, and while one starts again requests fail.
 	Expect(came.missing).To(BeEmpty(), "acknowledged writes that are lost")
+	Expect(came.unseen).To(BeEmpty(), "acknowledged writes that watches did not bring")
+	Expect(came.sparse).To(BeEmpty(), "journals that wrote too little to tell")
 	t.expectAllWell(ctx, other.client)
 	t.expectMachines(ctx, other.client, 2)
 }

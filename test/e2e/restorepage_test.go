@@ -63,8 +63,10 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 		b.expectAllBack(ctx)
 
 		By("the etcd with the events begins anew")
+		cluster := b.etcdStatus(ctx, names.EtcdEvents).ClusterID
 		p.follow(ctx, "kok etcd restore-in-place blue --namespace team --events")
 		b.expectAllBack(ctx)
+		Expect(b.etcdStatus(ctx, names.EtcdEvents).ClusterID).NotTo(Equal(cluster), "the ID of the etcd with the events")
 
 		By("a snapshot begins a new Cluster")
 		taken, has = b.takeAll(ctx)
@@ -78,8 +80,9 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 		const lines = "restore.yaml"
 		p.run(ctx, p.take("kok etcd restore green --namespace team --identity-file key.txt --latest", own...)+" > "+lines)
 		p.write("blue.kubeconfig", b.secret(ctx, secret.Name(b.Name, secret.Kubeconfig)).Data[secret.KubeconfigDataName])
-		_, fingerprint, _ := strings.Cut(strings.TrimSpace(p.follow(ctx, "kubectl --kubeconfig blue.kubeconfig")), "=")
-		Expect(p.read(lines)).To(ContainSubstring(fingerprint), "the fingerprint of the former cluster CA")
+		_, fingerprint, found := strings.Cut(strings.TrimSpace(p.follow(ctx, "kubectl --kubeconfig blue.kubeconfig")), "=")
+		Expect(found).To(BeTrue(), "openssl prints a fingerprint")
+		Expect(p.read(lines)).To(And(ContainSubstring(fingerprint), ContainSubstring(taken.Status.Slot)), "the former cluster CA and the newest snapshot")
 		green := b.green(ctx, p.read(lines))
 		manifests, err := green.quickstart().Manifests(ctx, green.variables)
 		Expect(err).NotTo(HaveOccurred())
@@ -154,12 +157,12 @@ func (p *page) take(beginning string, own ...string) string {
 	return strings.NewReplacer(own...).Replace(command)
 }
 
-// run runs a command, and returns what it prints. A question is answered with yes.
+// run runs a command, and returns what it prints. Nobody sits at a terminal to answer its question, so it is told not to ask.
 func (p *page) run(ctx context.Context, command string) string {
 	GinkgoHelper()
 	env.log.Print("%s $ %s", restorePage, command)
 	if strings.Contains(command, "restore-in-place") {
-		command += " <<< yes"
+		command += " --yes"
 	}
 	result, err := p.shell.Run(ctx, command)
 	Expect(err).NotTo(HaveOccurred())
@@ -201,7 +204,7 @@ func (b *backedUp) green(ctx context.Context, lines string) *backedUp {
 		c.Spec.Etcd.Restore, c.Spec.KeyRotation = printed.Spec.Etcd.Restore, printed.Spec.KeyRotation
 	}
 	DeferCleanup(func(ctx SpecContext) {
-		if !settings.keep {
+		if !settings.keep && env.client.Get(ctx, green.ObjectKey, green.clusterObject()) == nil {
 			green.delete(ctx)
 		}
 	}, NodeTimeout(2*creation))

@@ -28,6 +28,7 @@ var _ = Describe("A snapshot from before a rotation", Label(full, ofKeys, "rotat
 		taken, before := b.takeAll(ctx)
 		b.rotateStoredKeys(ctx)
 		b.expectHealthy(ctx)
+		b.take(ctx) // Without a later snapshot nobody who sees the store alone knows that the tenant has another key.
 		cluster, members, runs := b.clusterID(ctx), b.tenant.members(ctx), b.snapshot(ctx)
 
 		By("it is refused in place, and nothing stops")
@@ -59,8 +60,7 @@ var _ = Describe("A snapshot from before a rotation", Label(full, ofKeys, "rotat
 })
 
 // rotateStoredKeys rotates the encryption key and the CA of the data etcd to the end: no API server has the former key then, and no agent
-// knows a manager by the former CA. It waits for the snapshot that follows, without which nobody who sees the store alone knows that the
-// tenant has other keys.
+// knows a manager by the former CA.
 func (b *backedUp) rotateStoredKeys(ctx context.Context) {
 	GinkgoHelper()
 	byAttacker, err := b.formerCA(ctx, pki.EtcdCACert, pki.EtcdCAKey).Client(names.ManagerUser)
@@ -76,13 +76,10 @@ func (b *backedUp) rotateStoredKeys(ctx context.Context) {
 	expectTaken(ctx, tries())
 	present, etcds := And(HaveLen(1), HaveKey(HavePrefix("key-"))), b.etcds(ctx)
 	Eventually(ctx, func() map[string]int { return encryptedBy(ctx, etcds) }).WithTimeout(rotating).Should(present, "names of keys in etcd")
-	asked := time.Now()
-	patch(ctx, b.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q}}}`, asked.UTC().Format(time.RFC3339)))
+	patch(ctx, b.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
 	b.expectKeys(ctx, conditionsv1.KeysNotRotatingReason)
 	taken := takenAfter(ctx, time.Now(), tries())
 	figure("agents_old_credentials_accepted_after", taken, "certificates by the former CA of etcd, at agents that take snapshots")
 	Expect(taken).To(BeZero(), "certificates by the former CA that are taken")
 	Expect(encryptedBy(ctx, b.etcds(ctx))).To(present, "names of keys in etcd")
-	Eventually(ctx, func() []string { return b.verifiedSince(asked) }).WithTimeout(creation+backupEvery).ShouldNot(BeEmpty(), "snapshots since the rotation")
-	b.expectBackedUp(ctx, creation)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -14,9 +15,9 @@ import (
 	"sigs.k8s.io/apiserver-network-proxy/proto/header"
 )
 
-// unknownAgent is in what a server of konnectivity answers to an agent whose token an API server does not know, whatever else it says. Its
-// errors have no other mark.
-const unknownAgent = "lookup failed"
+// unknownAgents are in what a server of konnectivity answers to an agent that shows no token, and to one whose token an API server does not
+// take, whatever else it says. Its errors have no other mark.
+var unknownAgents = []string{"Authentication context was not found", "lookup failed: [invalid bearer token", "service account jwt not valid"}
 
 // Agent comes to a server of konnectivity as an agent, and leaves it at once. It answers as a server of HTTP would: 200 to who is let in,
 // 401 to who is not known. Nobody is refused only because their token could not be looked at.
@@ -44,7 +45,7 @@ func Agent(ctx context.Context, dial Dial, address string, credential Credential
 	if _, err = stream.Recv(); err == nil {
 		err = fmt.Errorf("%s does not tell which server it is", address)
 	}
-	if strings.Contains(err.Error(), unknownAgent) {
+	if slices.ContainsFunc(unknownAgents, func(text string) bool { return strings.Contains(err.Error(), text) }) {
 		return Answer{Status: http.StatusUnauthorized}
 	}
 	return Answer{Err: err}

@@ -22,7 +22,8 @@ type fakeServer struct {
 
 func (fakeServer) Connect(stream agent.AgentService_ConnectServer) error {
 	said, _ := metadata.FromIncomingContext(stream.Context())
-	switch token := said.Get(header.AuthenticationTokenContextKey); {
+	token := said.Get(header.AuthenticationTokenContextKey)
+	switch {
 	case len(token) == 1 && token[0] == "Bearer good":
 		if err := stream.SendHeader(metadata.Pairs(header.ServerID, "one")); err != nil {
 			return err
@@ -31,6 +32,8 @@ func (fakeServer) Connect(stream agent.AgentService_ConnectServer) error {
 		return err
 	case len(token) == 1 && token[0] == "Bearer bad":
 		return errors.New("Failed to validate authentication token, err:lookup failed: [invalid bearer token]")
+	case len(token) == 0:
+		return errors.New("Authentication context was not found in metadata")
 	}
 	return errors.New("Failed to validate authentication token, err:Failed to authenticate request. err:connection refused")
 }
@@ -50,6 +53,7 @@ func TestWhichAgentIsLetIn(t *testing.T) {
 	address, dialer := listener.Addr().String(), &net.Dialer{}
 	g.Expect(Agent(t.Context(), dialer.DialContext, address, Bearer("a token", "good"))).To(Equal(Answer{Status: http.StatusOK}))
 	g.Expect(Agent(t.Context(), dialer.DialContext, address, Bearer("another token", "bad"))).To(Equal(Answer{Status: http.StatusUnauthorized}))
+	g.Expect(Agent(t.Context(), dialer.DialContext, address, Credential{Name: "no token"})).To(Equal(Answer{Status: http.StatusUnauthorized}))
 	unseen := Agent(t.Context(), dialer.DialContext, address, Bearer("a token that could not be looked at", "unseen"))
 	g.Expect(unseen.LetIn() || unseen.Refused()).To(BeFalse(), "%s", unseen)
 	g.Expect(unseen.Err).To(MatchError(ContainSubstring("connection refused")))

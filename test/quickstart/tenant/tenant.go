@@ -128,7 +128,7 @@ func (t *Tenant) Manifests(ctx context.Context, variables map[string]string) ([]
 	if t.Workers > 0 {
 		args = append(args, "--worker-machine-count", strconv.Itoa(t.Workers))
 	}
-	t.Log.Print("$ clusterctl %s | kubectl apply --server-side -f -", strings.Join(args, " "))
+	t.Log.Print("$ clusterctl %s", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, t.Clusterctl, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+t.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
 	for name, value := range variables {
