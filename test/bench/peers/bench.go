@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"strings"
 	"time"
@@ -24,12 +23,17 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/session"
 )
 
 const (
-	// limit bounds a creation, an upgrade and a deletion. Ten together take longer.
+	// limit bounds an upgrade, a deletion and a creation, also of many together.
 	limit = 10 * time.Minute
+	// starting bounds how long a product takes from its installation until it takes a control plane.
+	starting = 5 * time.Minute
+	// memory is what a control plane of either product may take of the machine, in bytes.
+	memory = 2 * machine.Gibibyte
 	// idle is the share of the processors below which the machine is idle.
 	idle = 0.15
 	// look is the time between two looks at something.
@@ -38,7 +42,9 @@ const (
 	inARow = 20
 	// rate is how many writes a second a journal makes.
 	rate = 20
-	// ofBench is the label of the benchmark's namespaces. Its value is the side of their product.
+	// warm is the name of the control plane that is not measured.
+	warm = "bench-peers-warm"
+	// ofBench is the label of the benchmark's namespaces. Its value tells whose control plane is there.
 	ofBench = "kok.cluster.x-k8s.io/bench-peers"
 )
 
@@ -49,12 +55,17 @@ type bench struct {
 	own, peer *product
 	others    *beside.Others
 	took      samples
+	// installed is true once something of the peer may be in the host cluster.
+	installed bool
 	// failed are the requests that failed during upgrades, of all that were sent, by the product.
 	failed, sent map[*product]int
 }
 
 // measure takes the products in turn, so that what the machine does beside meets both.
 func (b *bench) measure(ctx context.Context) error {
+	if err := b.fit(); err != nil {
+		return err
+	}
 	b.failed, b.sent = map[*product]int{}, map[*product]int{}
 	both := []*product{b.own, b.peer}
 	for _, p := range both {
@@ -62,14 +73,24 @@ func (b *bench) measure(ctx context.Context) error {
 			return err
 		}
 		b.Log.Print("%s: the first control plane is not measured", p.Name)
-		if _, err := b.life(ctx, p, "warm"); err != nil {
+		// A product that started a moment ago may take none yet.
+		if err := b.makeNamespace(ctx, p, warm); err != nil {
+			return err
+		}
+		trial := p.manifests(warm, b.from)
+		if err := b.again(ctx, func(ctx context.Context) error {
+			return b.kubectl(ctx, trial, "apply", "--server-side", "--dry-run=server", "--filename", "-")
+		}); err != nil {
+			return fmt.Errorf("%s takes no control plane: %w", p.Name, err)
+		}
+		if _, err := b.life(ctx, p, warm); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	for round := range b.rounds {
 		for i := range both {
 			p := both[(round+i)%2]
-			took, err := b.life(ctx, p, fmt.Sprintf("round-%d", round+1))
+			took, err := b.life(ctx, p, fmt.Sprintf("bench-peers-%d", round+1))
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.Name, err)
 			}
@@ -86,6 +107,19 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
+// fit takes fewer control planes together where the machine has no memory for all.
+func (b *bench) fit() error {
+	available, err := machine.AvailableMemory()
+	if err != nil {
+		return err
+	}
+	wanted := b.together
+	if b.together, err = machine.Fit(wanted, memory, 0, available); b.together < wanted {
+		b.Log.Print("WARNING: there is memory for %d control planes together, not for %d", b.together, wanted)
+	}
+	return err
+}
+
 // install gives host nodes the images of a product, and applies what is applied once.
 func (b *bench) install(ctx context.Context, p *product) error {
 	for _, archive := range p.images {
@@ -97,14 +131,21 @@ func (b *bench) install(ctx context.Context, p *product) error {
 	if p.install == "" {
 		return nil
 	}
-	// Kinds that it brings are known a moment after their definitions.
+	b.installed = true
+	return b.again(ctx, func(ctx context.Context) error {
+		return b.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "--filename", p.install)
+	})
+}
+
+// again does something until it succeeds: kinds that a product brings are known a moment after their definitions, and its webhooks when it runs.
+func (b *bench) again(ctx context.Context, do func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = b.kubectl(ctx, "", "apply", "--server-side", "--force-conflicts", "--filename", p.install)
+	err := wait.PollUntilContextTimeout(ctx, time.Second, starting, true, func(ctx context.Context) (bool, error) {
+		last = do(ctx)
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("apply %s: %w", p.install, errors.Join(last, err))
+		return errors.Join(err, last)
 	}
 	return nil
 }
@@ -147,7 +188,7 @@ func (b *bench) many(ctx context.Context, p *product) (time.Duration, error) {
 	began := time.Now()
 	group, inGroup := errgroup.WithContext(limited)
 	for i := range b.together {
-		group.Go(func() error { _, err := b.create(inGroup, p, fmt.Sprintf("many-%d", i+1)); return err })
+		group.Go(func() error { _, err := b.create(inGroup, p, fmt.Sprintf("bench-peers-many-%d", i+1)); return err })
 	}
 	if err := group.Wait(); err != nil {
 		return 0, fmt.Errorf("creation of %d: %w", b.together, err)
@@ -155,7 +196,7 @@ func (b *bench) many(ctx context.Context, p *product) (time.Duration, error) {
 	took := time.Since(began)
 	b.Log.Print("%s: creation of %d took %.1f s", p.Name, b.together, took.Seconds())
 	for i := range b.together {
-		if err := b.delete(limited, p, fmt.Sprintf("many-%d", i+1)); err != nil {
+		if err := b.deleteWithin(ctx, p, fmt.Sprintf("bench-peers-many-%d", i+1)); err != nil {
 			return 0, err
 		}
 	}
@@ -171,11 +212,19 @@ func (b *bench) rest(ctx context.Context) error {
 	return err
 }
 
+// makeNamespace makes the namespace of a control plane, unless it is there.
+func (b *bench) makeNamespace(ctx context.Context, p *product, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ofBench: p.label()}}}
+	if err := b.Client.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("make namespace %s: %w", name, err)
+	}
+	return nil
+}
+
 // create applies a control plane and waits until its API took a ConfigMap, and its controller manager and scheduler lead.
 func (b *bench) create(ctx context.Context, p *product, name string) (*rest.Config, error) {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{ofBench: p.side}}}
-	if err := b.Client.Create(ctx, namespace); err != nil {
-		return nil, fmt.Errorf("make namespace %s: %w", name, err)
+	if err := b.makeNamespace(ctx, p, name); err != nil {
+		return nil, err
 	}
 	if err := b.kubectl(ctx, p.manifests(name, b.from), "apply", "--server-side", "--filename", "-"); err != nil {
 		return nil, err
@@ -210,9 +259,19 @@ func (b *bench) upgrade(ctx context.Context, p *product, name string, config *re
 	if err := b.kubectl(ctx, p.manifests(name, b.to), "apply", "--server-side", "--filename", "-"); err != nil {
 		return err
 	}
+	fresh, err := load.Fresh(config)
+	if err != nil {
+		return err
+	}
+	fresh.Timeout = 2 * time.Second
+	api, err := kubernetes.NewForConfig(fresh)
+	if err != nil {
+		return err
+	}
 	row := 0
 	if err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
-		if row++; serves(config) != b.to {
+		row++
+		if said, err := api.Discovery().ServerVersion(); err != nil || said.GitVersion != b.to {
 			row = 0
 		}
 		return row == inARow, nil
@@ -226,31 +285,6 @@ func (b *bench) upgrade(ctx context.Context, p *product, name string, config *re
 	b.sent[p] += result.Due + result.Read
 	return nil
 }
-
-// serves is the version that an API server tells over a new connection; empty when none answers.
-func serves(config *rest.Config) string {
-	fresh := rest.CopyConfig(config)
-	fresh.Timeout = 2 * time.Second
-	fresh.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			request.Close = true
-			return next.RoundTrip(request)
-		})
-	})
-	api, err := kubernetes.NewForConfig(fresh)
-	if err != nil {
-		return ""
-	}
-	said, err := api.Discovery().ServerVersion()
-	if err != nil {
-		return ""
-	}
-	return said.GitVersion
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
 // delete deletes a control plane and waits until nothing of it runs, and then until its namespace is gone.
 func (b *bench) delete(ctx context.Context, p *product, name string) error {
@@ -267,6 +301,12 @@ func (b *bench) delete(ctx context.Context, p *product, name string) error {
 	return b.removeNamespace(ctx, name)
 }
 
+func (b *bench) deleteWithin(ctx context.Context, p *product, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return b.delete(ctx, p, name)
+}
+
 func (b *bench) removeNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if err := b.Client.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
@@ -278,28 +318,29 @@ func (b *bench) removeNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// clean takes away the control planes of the benchmark.
+// clean takes away the control planes of the benchmark. Those of another peer need that one's manifests.
 func (b *bench) clean(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*limit)
-	defer cancel()
 	left := &corev1.NamespaceList{}
 	if err := b.Client.List(ctx, left, client.HasLabels{ofBench}); err != nil {
 		return fmt.Errorf("list namespaces of the benchmark: %w", err)
 	}
 	var failed []error
 	for _, namespace := range left.Items {
-		p := b.own
-		if namespace.Labels[ofBench] == b.peer.side {
-			p = b.peer
+		switch side := namespace.Labels[ofBench]; side {
+		case b.own.label():
+			failed = append(failed, b.deleteWithin(ctx, b.own, namespace.Name))
+		case b.peer.label():
+			failed = append(failed, b.deleteWithin(ctx, b.peer, namespace.Name))
+		default:
+			failed = append(failed, fmt.Errorf("namespace %s has a control plane of %s: run the benchmark with that product's folder once more, or delete what is in it", namespace.Name, side))
 		}
-		failed = append(failed, b.delete(ctx, p, namespace.Name))
 	}
 	return errors.Join(failed...)
 }
 
 // uninstall takes the peer away.
 func (b *bench) uninstall(ctx context.Context) error {
-	if b.peer.install == "" {
+	if !b.installed {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

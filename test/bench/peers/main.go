@@ -1,5 +1,5 @@
 // Command peers measures control planes of this product and of another one, in turn and by the same way: manifests are applied, and a
-// kubeconfig is waited for. A folder describes the other one. It needs the lab with the providers installed, and leaves nothing behind.
+// kubeconfig is waited for. A folder describes the other one. It needs the lab with the providers installed, and leaves nothing behind but images.
 package main
 
 import (
@@ -86,8 +86,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	s.Log.Print("beside it: %s", b.others)
 	err = b.measure(ctx)
-	if err = errors.Join(err, b.clean(context.WithoutCancel(ctx)), b.uninstall(context.WithoutCancel(ctx))); err != nil {
-		return err
+	if err == nil {
+		err = b.report()
 	}
-	return b.report()
+	ending := context.WithoutCancel(ctx)
+	return errors.Join(err, b.clean(ending), b.uninstall(ending), b.others.Recovered(ending))
 }

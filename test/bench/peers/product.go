@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
@@ -33,8 +34,6 @@ type product struct {
 	// Kubeconfig is the Secret with a tenant's kubeconfig, in the namespace of the tenant.
 	Kubeconfig kubeconfigRef `json:"kubeconfig"`
 
-	// side tells ours and the peer apart.
-	side string
 	// images are archives that host nodes get, install is the file that is applied once; both empty when all is there.
 	images  []string
 	install string
@@ -57,7 +56,7 @@ func readPeer(folder string) (*product, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--peer: %w", err)
 	}
-	p := &product{side: "peer"}
+	p := &product{}
 	if err := yaml.UnmarshalStrict(raw, p); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, productFile), err)
 	}
@@ -83,8 +82,8 @@ func readPeer(folder string) (*product, error) {
 
 func (p *product) check() error {
 	switch {
-	case p.Name == "":
-		return errors.New(productFile + ": name is empty: it is what the report calls the peer")
+	case p.Name == "" || len(validation.IsValidLabelValue(p.label())) > 0:
+		return fmt.Errorf("%s: name %q: it is what the report calls the peer, of letters, digits, spaces, dots and dashes", productFile, p.Name)
 	case p.Kubeconfig.Secret == "" || p.Kubeconfig.Key == "":
 		return errors.New(productFile + ": kubeconfig.secret and kubeconfig.key name where the kubeconfig of a tenant is; one is empty")
 	}
@@ -108,7 +107,7 @@ func (p *product) check() error {
 // ours is this product, whose providers are in the lab: a highly available control plane on all host nodes.
 func ours() (*product, error) {
 	cluster, controlPlane := shape.HighlyAvailable.Objects(client.ObjectKey{Namespace: "${NAMESPACE}", Name: "${NAME}"}, "${VERSION}", nil)
-	p := &product{Name: "KOK", side: "own", Kubeconfig: kubeconfigRef{Secret: "${NAME}-kubeconfig", Key: "value"}}
+	p := &product{Name: "KOK", Kubeconfig: kubeconfigRef{Secret: "${NAME}-kubeconfig", Key: "value"}}
 	for _, object := range []client.Object{cluster, controlPlane} {
 		kind, err := apiutil.GVKForObject(object, scheme.Scheme())
 		if err != nil {
@@ -123,6 +122,9 @@ func ours() (*product, error) {
 	}
 	return p, p.check()
 }
+
+// label is the value of a label that names the product.
+func (p *product) label() string { return strings.ReplaceAll(p.Name, " ", "-") }
 
 // manifests are those of a tenant, in a namespace of its own name.
 func (p *product) manifests(name, version string) string { return render(p.tenant, name, version) }

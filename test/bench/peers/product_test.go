@@ -53,7 +53,8 @@ func TestAFolderThatIsNoPeerNamesWhatIsWrong(t *testing.T) {
 	for name, test := range map[string]struct {
 		file, content, says string
 	}{
-		"no description":      {productFile, "", "name is empty"},
+		"no description":      {productFile, "", "name \"\": it is"},
+		"a name with a slash": {productFile, "name: a/b\nkubeconfig: {secret: a, key: b}\n", "name \"a/b\": it is"},
 		"an unknown field":    {productFile, "name: Other\nkubekonfig: {}\n", "kubekonfig"},
 		"no kubeconfig":       {productFile, "name: Other\nkubeconfig: {secret: a}\n", "kubeconfig.key"},
 		"an unknown variable": {tenantFile, kamajiLike[tenantFile] + "# ${STORAGE}\n", "${STORAGE} is none of"},

@@ -46,11 +46,13 @@ func (b *bench) report() error {
 	measured := b.figures()
 	table := tabwriter.NewWriter(b.Log, 0, 0, 2, ' ', 0)
 	_, err := fmt.Fprintf(table, "\nMEDIAN OF %d\t%s\t%s\n", b.rounds, b.own.Name, b.peer.Name)
+	_, failed := fmt.Fprintf(table, "together\t%d\t%d\n", b.together, b.together)
+	err = errors.Join(err, failed)
 	for _, m := range []measure{creation, together, upgrade, deletion} {
 		_, failed := fmt.Fprintf(table, "%s\t%.1f s\t%.1f s\n", m, b.took.median(m, b.own).Seconds(), b.took.median(m, b.peer).Seconds())
 		err = errors.Join(err, failed)
 	}
-	_, failed := fmt.Fprintf(table, "failed requests of upgrades\t%d of %d\t%d of %d\n", b.failed[b.own], b.sent[b.own], b.failed[b.peer], b.sent[b.peer])
+	_, failed = fmt.Fprintf(table, "failed requests of upgrades\t%d of %d\t%d of %d\n", b.failed[b.own], b.sent[b.own], b.failed[b.peer], b.sent[b.peer])
 	err = errors.Join(err, failed, table.Flush())
 	_, failed = fmt.Fprintf(b.Log, "\nbeside it: %s\n", b.others)
 	err = errors.Join(err, failed)
