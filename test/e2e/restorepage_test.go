@@ -32,7 +32,7 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 		b.Namespace = "team"
 		b.createToLose(ctx)
 		taken, has := b.takeAll(ctx)
-		p := b.open(ctx)
+		p := b.open()
 
 		By("a snapshot is restored in place")
 		Expect(p.follow(ctx, "kok etcd list blue")).To(ContainSubstring(taken.Name))
@@ -83,7 +83,7 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 		_, fingerprint, found := strings.Cut(strings.TrimSpace(p.follow(ctx, "kubectl --kubeconfig blue.kubeconfig")), "=")
 		Expect(found).To(BeTrue(), "openssl prints a fingerprint")
 		Expect(p.read(lines)).To(And(ContainSubstring(fingerprint), ContainSubstring(taken.Status.Slot)), "the former cluster CA and the newest snapshot")
-		green := b.green(ctx, p.read(lines))
+		green := b.green(p.read(lines))
 		manifests, err := green.quickstart().Manifests(ctx, green.variables)
 		Expect(err).NotTo(HaveOccurred())
 		p.write("green.yaml", manifests)
@@ -119,7 +119,7 @@ type page struct {
 }
 
 // open has a person read the page, with the programs, the key and the password of the store that the page wants.
-func (b *backedUp) open(ctx context.Context) *page {
+func (b *backedUp) open() *page {
 	GinkgoHelper()
 	p := &page{folder: GinkgoT().TempDir()}
 	found, err := markdown.Read(restorePage)
@@ -191,7 +191,7 @@ func (b *backedUp) claim(ctx context.Context, name string) types.UID {
 }
 
 // green is the tenant that begins with a snapshot of this one, by the lines that kok printed. It goes when the spec ends.
-func (b *backedUp) green(ctx context.Context, lines string) *backedUp {
+func (b *backedUp) green(lines string) *backedUp {
 	GinkgoHelper()
 	printed := struct {
 		Spec controlplanev1.KOKControlPlaneSpec `json:"spec"`
