@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 
@@ -43,7 +44,8 @@ func (c *Cluster) nothingNamed() bool {
 func (c *Cluster) wayOut(err error) string {
 	var network net.Error
 	var wrongURL *url.Error
-	silent := errors.As(err, &network) || errors.As(err, &wrongURL) || errors.Is(err, context.DeadlineExceeded)
+	var file *fs.PathError // The error number in it looks like one of the network.
+	silent := !errors.As(err, &file) && (errors.As(err, &network) || errors.As(err, &wrongURL) || errors.Is(err, context.DeadlineExceeded))
 	switch {
 	case clientcmd.IsContextNotFound(err):
 		return fmt.Sprintf("%v; kubectl config get-contexts lists those that there are", err)

@@ -59,6 +59,10 @@ func TestEveryErrorSaysTheWayOut(t *testing.T) {
 			}
 		})
 	}
+	_, missing := os.ReadFile(filepath.Join(t.TempDir(), "key"))
+	if err := cluster.Explain(missing); err != missing { //nolint:errorlint // The same, and nothing around it.
+		t.Errorf("a file that is not there is explained by the network: %v", err)
+	}
 	if err := cluster.Explain(nil); err != nil {
 		t.Error(err)
 	}
