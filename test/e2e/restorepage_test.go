@@ -40,18 +40,8 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 		b.expectAllBack(ctx)
 		b.expectAsIn(ctx, taken, has, "page_in_place_objects_different")
 
-		By("most members lose their data")
-		members := b.members(ctx, names.EtcdData)
-		for _, lost := range members[:2] {
-			b.wipe(ctx, lost)
-		}
-		b.toldCommand(ctx, "--survivor "+members[2])
-		p.follow(ctx, "kok etcd restore-in-place blue --namespace team --survivor")
-		b.expectAllBack(ctx)
-		p.follow(ctx, "kok etcd snapshot blue")
-		b.expectFilled(ctx)
-
 		By("former data are given up")
+		members := b.members(ctx, names.EtcdData)
 		claim := "kok-data-" + members[0]
 		former := b.claim(ctx, claim)
 		p.follow(ctx, "kubectl delete persistentvolumeclaim ")
@@ -61,6 +51,16 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 			g.Expect(b.members(ctx, names.EtcdData)).To(Equal(members))
 		}).WithTimeout(recovering).Should(Succeed(), "the member begins on another volume")
 		b.expectAllBack(ctx)
+
+		By("most members lose their data")
+		for _, lost := range members[:2] {
+			b.wipe(ctx, lost)
+		}
+		b.toldCommand(ctx, "--survivor "+members[2])
+		p.follow(ctx, "kok etcd restore-in-place blue --namespace team --survivor")
+		b.expectAllBack(ctx)
+		p.follow(ctx, "kok etcd snapshot blue")
+		b.expectFilled(ctx)
 
 		By("the etcd with the events begins anew")
 		cluster := b.etcdStatus(ctx, names.EtcdEvents).ClusterID
