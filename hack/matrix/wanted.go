@@ -127,7 +127,7 @@ var (
 	moveFigures = exactly(0, "move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes", "moved_old_credentials_accepted_after", "moved_rotation_lost_writes")
 	hostFigures = slices.Concat(
 		exactly(float64(len(artifacts.HostVersions())), "host_clusters_tested"),
-		anything("host_upgrade_seconds", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped", "host_upgrade_leases_lost"),
+		anything("host_upgrade_seconds", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped"),
 		shown(exactly(0, "host_upgrade_failed_requests")), exactly(0, "host_upgrade_lost_writes"),
 	)
 	securityFigures = slices.Concat(

@@ -89,21 +89,6 @@ func Undrained(before, after map[string]Pod, node string, stay ...string) []stri
 	return undrained
 }
 
-// Forgive counts the restarts of components since a former look, and returns the later look as if there were none.
-func Forgive(before, after map[string]Pod, components ...string) (forgiven map[string]Pod, restarts int) {
-	former := byUID(before)
-	forgiven = maps.Clone(after)
-	for name, pod := range forgiven {
-		if slices.Contains(components, pod.Component) {
-			was := former[pod.UID].Restarts
-			restarts += int(pod.Restarts - was)
-			pod.Restarts = was
-			forgiven[name] = pod
-		}
-	}
-	return forgiven, restarts
-}
-
 func byUID(pods map[string]Pod) map[types.UID]Pod {
 	all := map[types.UID]Pod{}
 	for _, pod := range pods {

@@ -154,21 +154,3 @@ func TestWhatADrainDoesNotExplain(t *testing.T) {
 		})
 	}
 }
-
-func TestForgivenRestartsAreCounted(t *testing.T) {
-	before := map[string]Pod{"a": {UID: "a", Restarts: 1, Component: "leads"}, "b": {UID: "b", Component: "other"}}
-	after := map[string]Pod{
-		"a": {UID: "a", Restarts: 3, Component: "leads"}, "b": {UID: "b", Restarts: 1, Component: "other"}, "c": {UID: "c", Restarts: 1, Component: "leads"},
-	}
-	forgiven, restarts := Forgive(before, after, "leads")
-	if restarts != 3 {
-		t.Errorf("%d restarts are counted", restarts)
-	}
-	want := map[string]Pod{"a": before["a"], "b": after["b"], "c": {UID: "c", Component: "leads"}}
-	if !maps.Equal(forgiven, want) {
-		t.Errorf("what runs is %v, want %v", forgiven, want)
-	}
-	if after["a"].Restarts != 3 {
-		t.Error("the later look was changed")
-	}
-}
