@@ -135,8 +135,8 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 	}
 }
 
-// recordDecision keeps whether an etcd cluster waits for a person. One that is founded anew does not. Of one that could not be looked at,
-// that stays as it was.
+// recordDecision keeps whether an etcd cluster waits for a person. An etcd cluster that is founded anew does not wait. Where the reconcile
+// could not look at it, the series keeps its value.
 func recordDecision(foundedAnew bool, report *operator.Report, labels []string) {
 	switch waits := needsDecision.WithLabelValues(labels...); {
 	case foundedAnew:
@@ -149,8 +149,8 @@ func recordDecision(foundedAnew bool, report *operator.Report, labels []string) 
 	}
 }
 
-// recordSnapshot keeps the time of the newest snapshot, and how often one is wanted. A backup that never had one counts from the creation of the control plane: an alert
-// on the age must not need a first success.
+// recordSnapshot keeps when the newest snapshot was taken, and how often one is wanted. While there is none, the creation of the control plane
+// counts as its time: an alert on the age must not need a first success.
 func recordSnapshot(in *status.Input) {
 	backup := in.ControlPlane.Spec.Etcd.Backup
 	if backup == nil {

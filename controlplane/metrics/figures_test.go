@@ -137,30 +137,27 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 
 func TestOnlyWhatWasSeenOfAnEtcdChangesWhetherItWaitsForAPerson(t *testing.T) {
 	f := &Figures{}
-	founds := map[string]string{}
-	see := func(report *operator.Report) float64 {
-		f.Record(measured(func(s *status.Input) { s.Restoring = founds }), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}}, time.Time{})
+	see := func(restoring string, report *operator.Report) float64 {
+		s := measured(func(s *status.Input) { s.Restoring = map[string]string{names.EtcdData: restoring} })
+		f.Record(s, &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}}, time.Time{})
 		return testutil.ToFloat64(needsDecision.WithLabelValues("team", "blue", "data"))
 	}
 	answers := &etcd.Health{Members: []etcd.Member{{Answered: true, Listed: true}}}
 	for _, step := range []struct {
-		what   string
-		report *operator.Report
-		want   float64
+		what, restoring string
+		report          *operator.Report
+		want            float64
 	}{
-		{"all is well", &operator.Report{Health: answers}, 0},
-		{"a quorum is lost for good", &operator.Report{Recovery: "lost", NeedsDecision: true}, 1},
-		{"nothing was seen", nil, 1},
-		{"its facts could not be read", &operator.Report{Recovery: "unknown", FactsMissing: true}, 1},
-		{"nobody answers", &operator.Report{Health: &etcd.Health{Err: errStep}}, 1},
-		{"it is founded anew", nil, 0},
-		{"it recovers", &operator.Report{Recovery: "replaces a member"}, 0},
+		{"all is well", "", &operator.Report{Health: answers}, 0},
+		{"a quorum is lost for good", "", &operator.Report{Recovery: "lost", NeedsDecision: true}, 1},
+		{"nothing was seen", "", nil, 1},
+		{"its facts could not be read", "", &operator.Report{Recovery: "unknown", FactsMissing: true}, 1},
+		{"nobody answers", "", &operator.Report{Health: &etcd.Health{Err: errStep}}, 1},
+		{"it is founded anew", "members stop", nil, 0},
+		{"a quorum is lost again", "", &operator.Report{Recovery: "lost", NeedsDecision: true}, 1},
+		{"it recovers", "", &operator.Report{Recovery: "replaces a member"}, 0},
 	} {
-		delete(founds, names.EtcdData)
-		if step.what == "it is founded anew" {
-			founds[names.EtcdData] = "members stop"
-		}
-		if got := see(step.report); got != step.want {
+		if got := see(step.restoring, step.report); got != step.want {
 			t.Errorf("%s: it is %v, want %v", step.what, got, step.want)
 		}
 	}

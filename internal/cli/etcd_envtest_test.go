@@ -486,7 +486,7 @@ func TestASnapshotIsRestoredWithTheKeysOfItsTime(t *testing.T) {
 	if asked := printed.Spec.KeyRotation; !slices.Equal(asked.Kinds, []controlplanev1.KeyKind{controlplanev1.EncryptionKeyKind}) || asked.PrepareAfter.IsZero() || !asked.CompleteAfter.Equal(&asked.PrepareAfter) {
 		t.Errorf("the older snapshot asks for the rotation %+v:\n%s", asked, out)
 	}
-	if !strings.Contains(out, "come back with the snapshot: cluster CA, ") {
+	if !strings.Contains(out, "come back with the snapshot: cluster CA, etcd CA, events etcd CA, front proxy CA, service account key, encryption key.") {
 		t.Errorf("it does not tell which other keys come back:\n%s", out)
 	}
 	if got := encryptionKey("red"); bytes.Equal(got, other.EncryptionKey) || len(got) != 32 {

@@ -37,7 +37,7 @@ func Answers(to netip.AddrPort) []Answer {
 	}
 }
 
-// Lists are answers to a manager that lists requests for certificates, which it keeps.
+// Lists are answers to a manager that lists requests for certificates. The manager keeps what it lists.
 func Lists() []Answer {
 	return []Answer{
 		{"pages without end", "each page of a list has another one after it", http.HandlerFunc(pages)},

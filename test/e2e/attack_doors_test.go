@@ -134,13 +134,13 @@ func (s *siege) dialDoors(ctx context.Context) {
 			}
 		}
 		Expect(heard).NotTo(BeZero(), "nobody listens at any address of %s", door.Target)
-		s.report.Control("%d of %d addresses of %s have somebody who listens, there or at loopback", heard, len(door.Addresses), door.Target)
+		s.report.Control("%d of %d addresses of %s have a listener, there or at loopback", heard, len(door.Addresses), door.Target)
 		Expect(s.attacker.Dial(ctx, s.report, door, list)).To(Succeed())
 	}
 	s.agents(ctx)
 }
 
-// isListenedAt reports whether a host of the site can connect to an address, or its owner to the same port of its loopback.
+// isListenedAt reports whether a host of the site can connect to an address. A listener at the same port of the owner's loopback counts too.
 func isListenedAt(ctx context.Context, address string) bool {
 	GinkgoHelper()
 	to, err := netip.ParseAddrPort(address)

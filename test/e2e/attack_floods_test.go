@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// visited bounds how long a manager takes until it asks a tenant of which something changed: it leaves one alone for a
-	// minute the first time, and for two the next.
+	// visited bounds how long a manager takes until it asks a tenant of which something changed. After a bad answer the manager leaves the
+	// tenant alone, for a minute the first time and twice as long each time after that.
 	visited = 4 * time.Minute
 	// flood is how many requests for certificates are made, if flooding lets so many.
 	flood    = 100_000
@@ -37,24 +37,37 @@ func (s *siege) floods(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { Expect(taken.Release(context.WithoutCancel(ctx))).To(Succeed()) }()
 	for _, answer := range attack.Answers(to) {
-		before := s.restarts(ctx)
-		taken.Answer(answer)
 		// Another number of pods has the manager write to the tenant, as it does every five minutes otherwise.
 		controlPlane := s.attacked.controlPlane(ctx)
 		patch(ctx, controlPlane, fmt.Sprintf(`{"spec":{"addons":{"coreDNS":{"replicas":%d}}}}`, 1+*controlPlane.Spec.Addons.CoreDNS.Replicas%2))
-		asked := func() int { return taken.Asked("kok-control-plane") }
-		attack.Within(ctx, visited, func() bool { return asked() > 0 })
-		s.endure(ctx, before)
-		outcome := attack.Outcome{Name: answer.Name, Did: answer.Did, Target: "the managers, by the group apps of the tenant's API"}
-		outcome.Stopped = fmt.Sprintf("asked by %v; %s", taken.Users(), s.conditionsOf(ctx))
-		Expect(asked()).NotTo(BeZero(), "nobody asked, and nothing is proved of: %s", answer.Name)
-		if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
-			outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
-		}
+		outcome := s.answered(ctx, taken, answer, "kok-control-plane", "the managers, by the group apps of the tenant's API")
 		if from := canary.Visitors(); len(from) > 0 {
 			outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("the redirect was followed from %s", from[0])
 		}
 		s.report.Add(outcome)
+	}
+}
+
+// answered gives a manager an answer in the place of the tenant's API, and tells how the manager bore it. It fails where the manager did not ask.
+func (s *siege) answered(ctx context.Context, taken *attack.Instead, answer attack.Answer, manager, target string) attack.Outcome {
+	GinkgoHelper()
+	before := s.restarts(ctx)
+	taken.Answer(answer)
+	asked := func() int { return taken.Asked(manager) }
+	attack.Within(ctx, visited, func() bool { return asked() > 0 })
+	s.endure(ctx, before)
+	outcome := attack.Outcome{Name: answer.Name, Did: answer.Did, Target: target}
+	outcome.Stopped = fmt.Sprintf("asked by %v; %s", taken.Users(), s.conditionsOf(ctx))
+	Expect(asked()).NotTo(BeZero(), "nobody asked, and nothing is proved of: %s", answer.Name)
+	s.judge(ctx, &outcome, before)
+	return outcome
+}
+
+// judge calls a try a success where it ended one of our managers.
+func (s *siege) judge(ctx context.Context, outcome *attack.Outcome, before map[client.ObjectKey]map[string]int32) {
+	GinkgoHelper()
+	if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
+		outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
 	}
 }
 
@@ -88,9 +101,7 @@ func (s *siege) endlessShell(ctx context.Context) {
 	for _, condition := range host.Status.Conditions {
 		outcome.Stopped += condition.Type + ": " + condition.Message + " "
 	}
-	if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
-		outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
-	}
+	s.judge(ctx, &outcome, before)
 	s.report.Add(outcome)
 }
 
@@ -132,35 +143,22 @@ func (s *siege) crowd(ctx context.Context) {
 		Name: "a hundred thousand objects", Did: fmt.Sprintf("makes %d requests for certificates within %s", made, flooding), Target: "the bootstrap manager, which watches them",
 	}
 	outcome.Stopped = "managers go on; " + s.conditionsOf(ctx)
-	if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
-		outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
-	}
+	s.judge(ctx, &outcome, before)
 	s.report.Add(outcome)
 	s.listsInstead(ctx)
 	figure("attack_objects", made, "requests for certificates")
 	Expect(made).To(BeNumerically(">", flood/10), "requests that were made")
 }
 
-// listsInstead answers in the place of the tenant's API when the bootstrap manager lists requests for certificates anew: a tenant that has too
-// many is left alone for a minute, and its watches end by that.
+// listsInstead answers the bootstrap manager, in the place of the tenant's API, when it lists requests for certificates anew. A tenant that has
+// too many of them is left alone for a minute, and its watches end by that.
 func (s *siege) listsInstead(ctx context.Context) {
 	GinkgoHelper()
 	taken, err := s.attacker.TakeGroup(ctx, "v1", "certificates.k8s.io")
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { Expect(taken.Release(context.WithoutCancel(ctx))).To(Succeed()) }()
 	for _, answer := range attack.Lists() {
-		before := s.restarts(ctx)
-		taken.Answer(answer)
-		asked := func() int { return taken.Asked("kok-bootstrap-manager") }
-		attack.Within(ctx, visited, func() bool { return asked() > 0 })
-		s.endure(ctx, before)
-		outcome := attack.Outcome{Name: answer.Name, Did: answer.Did, Target: "the bootstrap manager, by the group certificates.k8s.io of the tenant's API"}
-		outcome.Stopped = fmt.Sprintf("asked by %v; %s", taken.Users(), s.conditionsOf(ctx))
-		Expect(asked()).NotTo(BeZero(), "nobody asked, and nothing is proved of: %s", answer.Name)
-		if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
-			outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
-		}
-		s.report.Add(outcome)
+		s.report.Add(s.answered(ctx, taken, answer, "kok-bootstrap-manager", "the bootstrap manager, by the group certificates.k8s.io of the tenant's API"))
 	}
 }
 

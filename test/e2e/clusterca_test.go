@@ -130,7 +130,7 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 	}, SpecTimeout(2*creation+2*join+3*rotating))
 })
 
-// fileOn is a file of a worker.
+// fileOn reads a file of a worker.
 func fileOn(ctx context.Context, worker *host.Host, file string) []byte {
 	GinkgoHelper()
 	raw, err := worker.Exec(ctx, nil, "cat", file)
@@ -138,7 +138,7 @@ func fileOn(ctx context.Context, worker *host.Host, file string) []byte {
 	return raw
 }
 
-// certificateOn is a certificate that is in one file of a worker with its key.
+// certificateOn reads a certificate and its key from one file of a worker.
 func certificateOn(ctx context.Context, worker *host.Host, file string) tls.Certificate {
 	GinkgoHelper()
 	raw := fileOn(ctx, worker, file)

@@ -69,60 +69,50 @@ func at(places []place, credentials ...probe.Credential) (tries []try) {
 	return tries
 }
 
-// servers are the API servers, controller managers and schedulers that there are now.
-func (t *tenant) servers(ctx context.Context) (places []place) {
+// placesOf has a place for each pod of a component. Each listens at the same port of its host.
+func (t *tenant) placesOf(ctx context.Context, component, name string, port int32, tokens time.Duration, ask func(address string, credential probe.Credential) probe.Answer) (places []place) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, component)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty(), component)
+	for i := range pods {
+		server := address(pods[i].Status.HostIP, port)
+		places = append(places, place{name + pods[i].Name, tokens, func(credential probe.Credential) probe.Answer { return ask(server, credential) }})
+	}
+	return places
+}
+
+// byTLS asks for a path over TLS.
+func byTLS(ctx context.Context, path string) func(address string, credential probe.Credential) probe.Answer {
+	return func(address string, credential probe.Credential) probe.Answer {
+		return probe.TLS(ctx, address, credential, path)
+	}
+}
+
+// servers has a place for each API server, controller manager and scheduler.
+func (t *tenant) servers(ctx context.Context) []place {
 	GinkgoHelper()
 	block := t.ports(ctx)
-	for _, of := range []struct {
-		component, path string
-		port            int32
-		tokens          time.Duration
-	}{
-		{names.KubeAPIServer, "/api/v1/namespaces", block.APIServer, 0},
-		{names.KubeControllerManager, "/metrics", block.Number(kubecontrollermanager.HTTPS), rememberedByComponents},
-		{names.KubeScheduler, "/metrics", block.Number(kubescheduler.HTTPS), rememberedByComponents},
-	} {
-		pods, err := t.pods(ctx, of.component)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(pods).NotTo(BeEmpty(), of.component)
-		for i := range pods {
-			server := address(pods[i].Status.HostIP, of.port)
-			places = append(places, place{pods[i].Name, of.tokens, func(credential probe.Credential) probe.Answer {
-				return probe.TLS(ctx, server, credential, of.path)
-			}})
-		}
-	}
-	return places
+	return slices.Concat(
+		t.placesOf(ctx, names.KubeAPIServer, "", block.APIServer, 0, byTLS(ctx, "/api/v1/namespaces")),
+		t.placesOf(ctx, names.KubeControllerManager, "", block.Number(kubecontrollermanager.HTTPS), rememberedByComponents, byTLS(ctx, "/metrics")),
+		t.placesOf(ctx, names.KubeScheduler, "", block.Number(kubescheduler.HTTPS), rememberedByComponents, byTLS(ctx, "/metrics")),
+	)
 }
 
-// konnectivityServers are the servers of konnectivity that there are now, as agents reach them.
-func (t *tenant) konnectivityServers(ctx context.Context) (places []place) {
+// konnectivityServers has a place for each server of konnectivity. Who asks there connects as an agent.
+func (t *tenant) konnectivityServers(ctx context.Context) []place {
 	GinkgoHelper()
-	pods, err := t.pods(ctx, names.KubeAPIServer)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(pods).NotTo(BeEmpty())
-	for i := range pods {
-		server := address(pods[i].Status.HostIP, t.ports(ctx).Number(kubeapiserver.KonnectivityAgent))
-		places = append(places, place{"konnectivity's server of " + pods[i].Name, 0, func(credential probe.Credential) probe.Answer {
-			return probe.Agent(ctx, (&net.Dialer{}).DialContext, server, credential)
-		}})
+	asAgent := func(address string, credential probe.Credential) probe.Answer {
+		return probe.Agent(ctx, (&net.Dialer{}).DialContext, address, credential)
 	}
-	return places
+	return t.placesOf(ctx, names.KubeAPIServer, "konnectivity's server of ", t.ports(ctx).Number(kubeapiserver.KonnectivityAgent), 0, asAgent)
 }
 
-// snapshotAgents are the agents that take snapshots beside members now, as the manager reaches them.
-func (t *tenant) snapshotAgents(ctx context.Context) (places []place) {
+// snapshotAgents has a place for each agent that takes snapshots of a member. Who asks there connects as the manager.
+func (t *tenant) snapshotAgents(ctx context.Context) []place {
 	GinkgoHelper()
-	pods, err := t.pods(ctx, names.EtcdData)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(pods).NotTo(BeEmpty())
-	for i := range pods {
-		agent := address(pods[i].Status.HostIP, etcd.Data.PortsOf(t.ports(ctx)).Backup)
-		places = append(places, place{"the agent of " + pods[i].Name, 0, func(credential probe.Credential) probe.Answer {
-			return probe.TLS(ctx, agent, credential, backup.ReportPath)
-		}})
-	}
-	return places
+	return t.placesOf(ctx, names.EtcdData, "the agent of ", etcd.Data.PortsOf(t.ports(ctx)).Backup, 0, byTLS(ctx, backup.ReportPath))
 }
 
 // kubeletOf is the kubelet of a worker.
@@ -204,7 +194,7 @@ func forged(ca forgery.CA, genuine tls.Certificate) tls.Certificate {
 // formerKeys are credentials of all keys of a tenant but the cluster CA: those that it handed out, and those that anybody makes who has the keys.
 type formerKeys struct {
 	tokens, proxies []probe.Credential
-	// agents are tokens by which agents come to servers of konnectivity.
+	// agents are tokens that agents of konnectivity show to its servers.
 	agents []probe.Credential
 	etcd   []etcdCredential
 	// members are certificates of servers, by the names of members, that who has the keys of the CAs of etcd made.
@@ -264,7 +254,7 @@ func (f *formerKeys) tries(ctx context.Context, t *tenant, worker *host.Host) []
 	return tries
 }
 
-// agentToken is a token by which konnectivity's agents come to its servers.
+// agentToken makes a token that agents of konnectivity show to its servers.
 func (t *tenant) agentToken(ctx context.Context) string {
 	GinkgoHelper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"system:konnectivity-server"}}}

@@ -278,7 +278,8 @@ func (t *tenant) saysOfKeys(ctx context.Context) string {
 	return conditions.Get(t.controlPlane(ctx), conditionsv1.KeysRotatingCondition).Message
 }
 
-// expectNoFormerPods waits until no pod needs the former cluster CA, and all could be looked at. It returns what else is said of the keys.
+// expectNoFormerPods waits until the condition KeysRotating names no pod that needs the former cluster CA, and nothing that the manager could
+// not look at. It returns the message of the condition.
 func (t *tenant) expectNoFormerPods(ctx context.Context) (says string) {
 	GinkgoHelper()
 	Eventually(ctx, func() string {
@@ -288,7 +289,8 @@ func (t *tenant) expectNoFormerPods(ctx context.Context) (says string) {
 	return says
 }
 
-// dropFormerKeys has the second phase begin when pods started anew. It gives up the tokens that are named, which nobody makes anew.
+// dropFormerKeys waits until no pod needs the former cluster CA, and begins the second phase. It gives up the tokens that the condition names:
+// nobody makes these anew.
 func (t *tenant) dropFormerKeys(ctx context.Context) {
 	GinkgoHelper()
 	given, err := json.Marshal(regexp.MustCompile(`(?:pod-tokens|secret)/[-./a-z0-9]+`).FindAllString(t.expectNoFormerPods(ctx), -1))

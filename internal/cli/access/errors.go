@@ -44,7 +44,7 @@ func (c *Cluster) nothingNamed() bool {
 func (c *Cluster) wayOut(err error) string {
 	var network net.Error
 	var wrongURL *url.Error
-	var file *fs.PathError // The error number in it looks like one of the network.
+	var file *fs.PathError // Its cause is a system error, which errors.As also takes for one of the network.
 	silent := !errors.As(err, &file) && (errors.As(err, &network) || errors.As(err, &wrongURL) || errors.Is(err, context.DeadlineExceeded))
 	switch {
 	case clientcmd.IsContextNotFound(err):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -60,7 +61,7 @@ func TestEveryErrorSaysTheWayOut(t *testing.T) {
 		})
 	}
 	_, missing := os.ReadFile(filepath.Join(t.TempDir(), "key"))
-	if err := cluster.Explain(missing); err != missing { //nolint:errorlint // The same, and nothing around it.
+	if err := cluster.Explain(missing); !errors.Is(err, fs.ErrNotExist) || err.Error() != missing.Error() {
 		t.Errorf("a file that is not there is explained by the network: %v", err)
 	}
 	if err := cluster.Explain(nil); err != nil {

@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/apiserver-network-proxy/proto/header"
 )
 
-// unknownAgents are in what a server of konnectivity answers to an agent that shows no token, and to one whose token an API server does not
-// take, whatever else it says. Its errors have no other mark.
-var unknownAgents = []string{"Authentication context was not found", "lookup failed: [invalid bearer token", "service account jwt not valid"}
+// unknownAgents are texts of a server of konnectivity. It says the first to an agent without a token, and the others to an agent whose token
+// the API server does not take. Its errors have no code by which one could tell.
+var unknownAgents = []string{"Authentication context was not found", "invalid bearer token", "service account jwt not valid"}
 
-// Agent comes to a server of konnectivity as an agent, and leaves it at once. It answers as a server of HTTP would: 200 to who is let in,
-// 401 to who is not known. Nobody is refused only because their token could not be looked at.
+// Agent connects to a server of konnectivity as an agent does, and leaves at once. The answer has the status of an HTTP server: 200 where the
+// server lets the agent in, 401 where it does not know the agent. An API server that could not look at the token makes an error.
 func Agent(ctx context.Context, dial Dial, address string, credential Credential) Answer {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

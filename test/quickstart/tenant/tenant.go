@@ -101,6 +101,7 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 	if err != nil {
 		return err
 	}
+	t.Log.Print("  | kubectl apply --server-side --filename -")
 	next := []string{
 		"kubectl --namespace kok-control-plane-system get pods,endpointslices",
 		"kubectl --namespace kok-control-plane-system logs deployment/kok-control-plane-controller-manager",
@@ -119,7 +120,7 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 		})
 }
 
-// Manifests are what `clusterctl generate cluster` writes, with what Edit changes.
+// Manifests runs `clusterctl generate cluster`, and returns what it writes with the changes of Edit and SharedDisk.
 func (t *Tenant) Manifests(ctx context.Context, variables map[string]string) ([]byte, error) {
 	args := []string{
 		"generate", "cluster", t.Key.Name, "--from", t.Template,
