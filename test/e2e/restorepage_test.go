@@ -24,8 +24,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/shell"
 )
 
-// Every command of docs/restore-etcd.md is run as it is written, by one shell, but for those of notRestored. What is the reader's own, such as
-// the name of a snapshot and the bucket, has the values of the lab.
+// One shell runs every command of docs/restore-etcd.md as it is written, but for those of notTried. Where a reader has their own value, such as the
+// name of a snapshot or the bucket, the command gets the lab's.
 var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"), func() {
 	It("leads a tenant back in place, and into a new Cluster, by its commands", func(ctx SpecContext) {
 		b := newBackedUp(ctx, "blue")
@@ -96,21 +96,21 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 		green.expectFilled(ctx)
 
 		Expect(p.follow(ctx, "kubectl get kokcontrolplane blue")).NotTo(BeEmpty(), "the first port")
-		Expect(p.left).To(HaveExactElements(notRestored...), "commands of %s that nobody tried", restorePage)
+		Expect(p.left).To(HaveExactElements(notTried...), "commands of %s that nobody tried", restorePage)
 	}, SpecTimeout(10*creation+4*restoring+recovering+3*backupEvery))
 })
 
 // restorePage is the page.
 const restorePage = "docs/restore-etcd.md"
 
-// notRestored are the beginnings of the commands of the page that need what this lab has in other specs alone: host nodes that are gone for
-// good, in former_data, and a volume that all members mount.
-var notRestored = []any{
+// notTried are the beginnings of the commands that this spec does not run. The specs of former_data run the first one, for it needs host nodes
+// that are gone for good. No spec runs the second one: it needs a volume that all members mount.
+var notTried = []any{
 	HavePrefix("kok etcd restore-in-place blue --namespace team --survivor blue-etcd-data-2 \\\n  --given-up "),
 	HavePrefix("kok etcd restore green --namespace team --identity-file key.txt --claim "),
 }
 
-// page is the page of restores with somebody who follows it.
+// page is a reader who follows the page of restores.
 type page struct {
 	shell  *shell.Shell
 	folder string
@@ -118,7 +118,7 @@ type page struct {
 	left []string
 }
 
-// open has a person read the page, with the programs, the key and the password of the store that the page wants.
+// open gives a reader the page, and a folder and a shell with what the page wants: programs, the key, and the password of the store.
 func (b *backedUp) open() *page {
 	GinkgoHelper()
 	p := &page{folder: GinkgoT().TempDir()}
@@ -147,7 +147,7 @@ func (p *page) follow(ctx context.Context, beginning string, own ...string) stri
 	return p.run(ctx, p.take(beginning, own...))
 }
 
-// take takes the first command that is left and begins so, with values of the reader's own: each is after what the page has in its place.
+// take takes the first command that is left and begins so. own has pairs: what the page writes, and the value of the reader.
 func (p *page) take(beginning string, own ...string) string {
 	GinkgoHelper()
 	i := slices.IndexFunc(p.left, func(command string) bool { return strings.HasPrefix(command, beginning) })
@@ -157,7 +157,7 @@ func (p *page) take(beginning string, own ...string) string {
 	return strings.NewReplacer(own...).Replace(command)
 }
 
-// run runs a command, and returns what it prints. Nobody sits at a terminal to answer its question, so it is told not to ask.
+// run runs a command, and returns what it prints. kok asks before it restores, but only at a terminal: --yes answers here.
 func (p *page) run(ctx context.Context, command string) string {
 	GinkgoHelper()
 	env.log.Print("%s $ %s", restorePage, command)
@@ -182,7 +182,7 @@ func (p *page) read(file string) string {
 	return string(content)
 }
 
-// claim is the UID of a volume claim of the tenant; empty when it is not there.
+// claim returns the UID of a volume claim of the tenant; empty when there is none of that name.
 func (b *backedUp) claim(ctx context.Context, name string) types.UID {
 	GinkgoHelper()
 	claim := &corev1.PersistentVolumeClaim{}
@@ -190,7 +190,7 @@ func (b *backedUp) claim(ctx context.Context, name string) types.UID {
 	return claim.UID
 }
 
-// green is the tenant that begins with a snapshot of this one, by the lines that kok printed. It goes when the spec ends.
+// green returns the tenant that begins with a snapshot of this one, as the lines say that kok printed. It is deleted when the spec ends.
 func (b *backedUp) green(lines string) *backedUp {
 	GinkgoHelper()
 	printed := struct {

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -163,16 +161,8 @@ func (b *bench) clean(ctx context.Context) error {
 			return err
 		}
 	}
-	err := b.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete namespace %s: %w", namespace, err)
-	}
-	err = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		err := b.client.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
-	if err != nil {
-		return fmt.Errorf("wait until namespace %s is gone: %w", namespace, err)
+	if err := tenant.RemoveNamespace(ctx, b.client, namespace); err != nil {
+		return err
 	}
 	return errors.Join(b.giveBack(ctx), floor.Clean(dataCentre(b.all)))
 }

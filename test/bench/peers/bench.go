@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -21,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
@@ -55,18 +55,17 @@ type bench struct {
 	own, peer *product
 	others    *beside.Others
 	took      samples
-	// installed is true once something of the peer may be in the host cluster.
+	// installed is true once install.yaml of the peer was applied.
 	installed bool
-	// failed are the requests that failed during upgrades, of all that were sent, by the product.
+	// failed and sent count the requests of journals during the upgrades of a product.
 	failed, sent map[*product]int
 }
 
-// measure takes the products in turn, so that what the machine does beside meets both.
+// measure measures the products in turn: whatever else the machine does slows both.
 func (b *bench) measure(ctx context.Context) error {
 	if err := b.fit(); err != nil {
 		return err
 	}
-	b.failed, b.sent = map[*product]int{}, map[*product]int{}
 	both := []*product{b.own, b.peer}
 	for _, p := range both {
 		if err := b.install(ctx, p); err != nil {
@@ -77,10 +76,7 @@ func (b *bench) measure(ctx context.Context) error {
 		if err := b.makeNamespace(ctx, p, warm); err != nil {
 			return err
 		}
-		trial := p.manifests(warm, b.from)
-		if err := b.again(ctx, func(ctx context.Context) error {
-			return b.kubectl(ctx, trial, "apply", "--server-side", "--dry-run=server", "--filename", "-")
-		}); err != nil {
+		if err := b.again(ctx, func(ctx context.Context) error { return b.apply(ctx, p, warm, b.from, "--dry-run=server") }); err != nil {
 			return fmt.Errorf("%s takes no control plane: %w", p.Name, err)
 		}
 		if _, err := b.life(ctx, p, warm); err != nil {
@@ -137,7 +133,8 @@ func (b *bench) install(ctx context.Context, p *product) error {
 	})
 }
 
-// again does something until it succeeds: kinds that a product brings are known a moment after their definitions, and its webhooks when it runs.
+// again repeats something until it succeeds. The API server knows the kinds of a product some moments after their definitions, and its webhooks
+// answer when it runs.
 func (b *bench) again(ctx context.Context, do func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, time.Second, starting, true, func(ctx context.Context) (bool, error) {
@@ -221,12 +218,12 @@ func (b *bench) makeNamespace(ctx context.Context, p *product, name string) erro
 	return nil
 }
 
-// create applies a control plane and waits until its API took a ConfigMap, and its controller manager and scheduler lead.
+// create applies a control plane. It waits until the API took a ConfigMap, and until a controller manager and a scheduler lead.
 func (b *bench) create(ctx context.Context, p *product, name string) (*rest.Config, error) {
 	if err := b.makeNamespace(ctx, p, name); err != nil {
 		return nil, err
 	}
-	if err := b.kubectl(ctx, p.manifests(name, b.from), "apply", "--server-side", "--filename", "-"); err != nil {
+	if err := b.apply(ctx, p, name, b.from); err != nil {
 		return nil, err
 	}
 	var config *rest.Config
@@ -249,14 +246,14 @@ func (b *bench) create(ctx context.Context, p *product, name string) (*rest.Conf
 	return config, probe.API(ctx, config, timeline.Start())
 }
 
-// upgrade applies the other version, and waits until API servers answer with it alone, while a journal writes and reads.
+// upgrade applies the other version while a journal writes and reads. It waits until API servers answer with that version alone.
 func (b *bench) upgrade(ctx context.Context, p *product, name string, config *rest.Config) error {
 	written, err := journal.Start(ctx, journal.Options{Name: "upgrade", Namespace: metav1.NamespaceDefault, Rate: rate, Config: config})
 	if err != nil {
 		return err
 	}
 	defer written.Stop()
-	if err := b.kubectl(ctx, p.manifests(name, b.to), "apply", "--server-side", "--filename", "-"); err != nil {
+	if err := b.apply(ctx, p, name, b.to); err != nil {
 		return err
 	}
 	fresh, err := load.Fresh(config)
@@ -286,9 +283,22 @@ func (b *bench) upgrade(ctx context.Context, p *product, name string, config *re
 	return nil
 }
 
-// delete deletes a control plane and waits until nothing of it runs, and then until its namespace is gone.
+// apply applies a control plane of a version.
+func (b *bench) apply(ctx context.Context, p *product, name, version string, flags ...string) error {
+	manifests, err := p.manifests(name, version)
+	if err != nil {
+		return err
+	}
+	return b.kubectl(ctx, manifests, append([]string{"apply", "--server-side", "--filename", "-"}, flags...)...)
+}
+
+// delete deletes a control plane. It waits until no pod of it is left, and then until its namespace is gone.
 func (b *bench) delete(ctx context.Context, p *product, name string) error {
-	if err := b.kubectl(ctx, p.manifests(name, b.to), "delete", "--ignore-not-found", "--filename", "-"); err != nil {
+	manifests, err := p.manifests(name, b.to)
+	if err != nil {
+		return err
+	}
+	if err := b.kubectl(ctx, manifests, "delete", "--ignore-not-found", "--filename", "-"); err != nil {
 		return err
 	}
 	if err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
@@ -298,24 +308,13 @@ func (b *bench) delete(ctx context.Context, p *product, name string) error {
 	}); err != nil {
 		return fmt.Errorf("wait until no pod of %s is left: %w", name, err)
 	}
-	return b.removeNamespace(ctx, name)
+	return tenant.RemoveNamespace(ctx, b.Client, name)
 }
 
 func (b *bench) deleteWithin(ctx context.Context, p *product, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return b.delete(ctx, p, name)
-}
-
-func (b *bench) removeNamespace(ctx context.Context, name string) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := b.Client.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete namespace %s: %w", name, err)
-	}
-	return wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
-		err := b.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	})
 }
 
 // clean takes away the control planes of the benchmark. Those of another peer need that one's manifests.

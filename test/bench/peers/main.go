@@ -1,5 +1,5 @@
-// Command peers measures control planes of this product and of another one, in turn and by the same way: manifests are applied, and a
-// kubeconfig is waited for. A folder describes the other one. It needs the lab with the providers installed, and leaves nothing behind but images.
+// Command peers measures control planes of this product and of another one, in turn and in the same way: it applies manifests, and waits for a
+// kubeconfig. A folder describes the other product. It needs the lab with the providers installed, and leaves nothing behind but images.
 package main
 
 import (
@@ -72,7 +72,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, Session: s, own: own, peer: peer, took: samples{}}
+	b := &bench{options: o, Session: s, own: own, peer: peer, took: samples{}, failed: map[*product]int{}, sent: map[*product]int{}}
 	// What an interrupted benchmark left is in the way.
 	if err := b.clean(ctx); err != nil {
 		return err

@@ -6,16 +6,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
@@ -34,7 +35,7 @@ type product struct {
 	// Kubeconfig is the Secret with a tenant's kubeconfig, in the namespace of the tenant.
 	Kubeconfig kubeconfigRef `json:"kubeconfig"`
 
-	// images are archives that host nodes get, install is the file that is applied once; both empty when all is there.
+	// images are archives that host nodes get. install is the file that is applied once. Both are empty where the lab has all.
 	images  []string
 	install string
 	// tenant are the manifests of a tenant, with variables.
@@ -46,9 +47,6 @@ type kubeconfigRef struct {
 	Secret string `json:"secret"`
 	Key    string `json:"key"`
 }
-
-// variable is what manifests have in the place of what the benchmark chooses: ${NAME}, ${NAMESPACE} and ${VERSION}.
-var variable = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
 
 // readPeer reads a folder. It fails with the file and the field that is wrong.
 func readPeer(folder string) (*product, error) {
@@ -87,19 +85,12 @@ func (p *product) check() error {
 	case p.Kubeconfig.Secret == "" || p.Kubeconfig.Key == "":
 		return errors.New(productFile + ": kubeconfig.secret and kubeconfig.key name where the kubeconfig of a tenant is; one is empty")
 	}
-	var unknown []string
-	for _, found := range variable.FindAllStringSubmatch(p.tenant+p.Kubeconfig.Secret, -1) {
-		if !slices.Contains([]string{"NAME", "NAMESPACE", "VERSION"}, found[1]) {
-			unknown = append(unknown, found[0])
-		}
+	has, err := yamlprocessor.NewSimpleProcessor().GetVariables([]byte(p.tenant))
+	if err != nil {
+		return fmt.Errorf("%s: %w", tenantFile, err)
 	}
-	if len(unknown) > 0 {
-		return fmt.Errorf("%s: %s is none of ${NAME}, ${NAMESPACE} and ${VERSION}", tenantFile, strings.Join(unknown, ", "))
-	}
-	for _, needed := range []string{"${NAME}", "${NAMESPACE}", "${VERSION}"} {
-		if !strings.Contains(p.tenant, needed) {
-			return fmt.Errorf("%s has no %s: tenants differ by their names and namespaces, and are upgraded by their version", tenantFile, needed)
-		}
+	if slices.Sort(has); !slices.Equal(has, []string{"NAME", "NAMESPACE", "VERSION"}) {
+		return fmt.Errorf("%s has the variables %q, and needs NAME, NAMESPACE and VERSION alone: tenants differ by name and namespace, and are upgraded by version", tenantFile, has)
 	}
 	return nil
 }
@@ -123,15 +114,15 @@ func ours() (*product, error) {
 	return p, p.check()
 }
 
-// label is the value of a label that names the product.
+// label returns the name of the product as the value of a label.
 func (p *product) label() string { return strings.ReplaceAll(p.Name, " ", "-") }
 
-// manifests are those of a tenant, in a namespace of its own name.
-func (p *product) manifests(name, version string) string { return render(p.tenant, name, version) }
+// manifests returns those of a tenant, in a namespace of its own name. clusterctl's own processor fills the variables in.
+func (p *product) manifests(name, version string) (string, error) {
+	return manifests.Fill([]byte(p.tenant), map[string]string{"NAME": name, "NAMESPACE": name, "VERSION": version})
+}
 
-// secret is the name of the Secret with the kubeconfig of a tenant.
-func (p *product) secret(name string) string { return render(p.Kubeconfig.Secret, name, "") }
-
-func render(text, name, version string) string {
-	return strings.NewReplacer("${NAME}", name, "${NAMESPACE}", name, "${VERSION}", version).Replace(text)
+// secret returns the name of the Secret with the kubeconfig of a tenant.
+func (p *product) secret(name string) string {
+	return strings.ReplaceAll(p.Kubeconfig.Secret, "${NAME}", name)
 }

@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
-// kamajiLike is a folder of a peer.
+// kamajiLike has the files of a peer's folder.
 var kamajiLike = map[string]string{
 	productFile: "name: Other\nkubeconfig: {secret: \"${NAME}-admin\", key: admin.conf}\n",
 	tenantFile:  "kind: Tenant\nmetadata: {name: \"${NAME}\", namespace: \"${NAMESPACE}\"}\nspec: {version: \"${VERSION}\"}\n",
@@ -16,15 +17,12 @@ var kamajiLike = map[string]string{
 
 func folderOf(t *testing.T, files map[string]string) string {
 	t.Helper()
-	folder := t.TempDir()
+	folder, all := t.TempDir(), fstest.MapFS{}
 	for name, content := range files {
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		all[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	if err := os.CopyFS(folder, all); err != nil {
+		t.Fatal(err)
 	}
 	return folder
 }
@@ -44,8 +42,8 @@ func TestAPeerIsReadFromAFolder(t *testing.T) {
 		t.Errorf("its kubeconfig is in Secret %s", secret)
 	}
 	want := "kind: Tenant\nmetadata: {name: \"one\", namespace: \"one\"}\nspec: {version: \"v1.36.3\"}\n"
-	if got := p.manifests("one", "v1.36.3"); got != want {
-		t.Errorf("its manifests are %s", got)
+	if got, err := p.manifests("one", "v1.36.3"); err != nil || got != want {
+		t.Errorf("its manifests are %s, %v", got, err)
 	}
 }
 
@@ -57,8 +55,8 @@ func TestAFolderThatIsNoPeerNamesWhatIsWrong(t *testing.T) {
 		"a name with a slash": {productFile, "name: a/b\nkubeconfig: {secret: a, key: b}\n", "name \"a/b\": it is"},
 		"an unknown field":    {productFile, "name: Other\nkubekonfig: {}\n", "kubekonfig"},
 		"no kubeconfig":       {productFile, "name: Other\nkubeconfig: {secret: a}\n", "kubeconfig.key"},
-		"an unknown variable": {tenantFile, kamajiLike[tenantFile] + "# ${STORAGE}\n", "${STORAGE} is none of"},
-		"a fixed version":     {tenantFile, "metadata: {name: \"${NAME}\", namespace: \"${NAMESPACE}\"}\n", "has no ${VERSION}"},
+		"an unknown variable": {tenantFile, kamajiLike[tenantFile] + "# ${STORAGE}\n", `has the variables ["NAME" "NAMESPACE" "STORAGE" "VERSION"]`},
+		"a fixed version":     {tenantFile, "metadata: {name: \"${NAME}\", namespace: \"${NAMESPACE}\"}\n", `has the variables ["NAME" "NAMESPACE"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(kamajiLike)
@@ -78,7 +76,7 @@ func TestOursIsDescribedAsAPeerIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.manifests("one", "v1.36.3"); !strings.Contains(got, "kind: KOKControlPlane") || !strings.Contains(got, "version: v1.36.3") || strings.Contains(got, "${") {
-		t.Errorf("its manifests are %s", got)
+	if got, err := p.manifests("one", "v1.36.3"); err != nil || !strings.Contains(got, "kind: KOKControlPlane") || !strings.Contains(got, "version: v1.36.3") || strings.Contains(got, "${") {
+		t.Errorf("its manifests are %s, %v", got, err)
 	}
 }

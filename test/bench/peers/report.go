@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"text/tabwriter"
 	"time"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
@@ -32,16 +32,10 @@ func (s samples) add(p *product, took map[measure]time.Duration) {
 	}
 }
 
-// median is that of a product; of two in the middle it is the earlier one.
-func (s samples) median(m measure, p *product) time.Duration {
-	sorted := slices.Sorted(slices.Values(s[m][p]))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[(len(sorted)-1)/2]
-}
+// seconds returns the median of a measure of a product.
+func (s samples) seconds(m measure, p *product) float64 { return timeline.Median(s[m][p]).Seconds() }
 
-// report prints a table and keeps the figures: how much longer ours takes than the peer's.
+// report prints a table, and keeps the figures: how long ours takes, as a share of what the peer takes.
 func (b *bench) report() error {
 	measured := b.figures()
 	table := tabwriter.NewWriter(b.Log, 0, 0, 2, ' ', 0)
@@ -49,7 +43,7 @@ func (b *bench) report() error {
 	_, failed := fmt.Fprintf(table, "together\t%d\t%d\n", b.together, b.together)
 	err = errors.Join(err, failed)
 	for _, m := range []measure{creation, together, upgrade, deletion} {
-		_, failed := fmt.Fprintf(table, "%s\t%.1f s\t%.1f s\n", m, b.took.median(m, b.own).Seconds(), b.took.median(m, b.peer).Seconds())
+		_, failed := fmt.Fprintf(table, "%s\t%.1f s\t%.1f s\n", m, b.took.seconds(m, b.own), b.took.seconds(m, b.peer))
 		err = errors.Join(err, failed)
 	}
 	_, failed = fmt.Fprintf(table, "failed requests of upgrades\t%d of %d\t%d of %d\n", b.failed[b.own], b.sent[b.own], b.failed[b.peer], b.sent[b.peer])
@@ -65,7 +59,7 @@ func (b *bench) report() error {
 
 func (b *bench) figures() []figures.Figure {
 	ratio := func(name string, m measure) figures.Figure {
-		return figures.New(name, fmt.Sprintf("%.2f", b.took.median(m, b.own).Seconds()/b.took.median(m, b.peer).Seconds()), "of what "+b.peer.Name+" takes")
+		return figures.New(name, fmt.Sprintf("%.2f", b.took.seconds(m, b.own)/b.took.seconds(m, b.peer)), "of what "+b.peer.Name+" takes")
 	}
 	return []figures.Figure{
 		ratio("peer_create_ratio", creation), ratio("peer_create_many_ratio", together), ratio("peer_upgrade_ratio", upgrade), ratio("peer_delete_ratio", deletion),
