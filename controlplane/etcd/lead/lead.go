@@ -3,6 +3,7 @@ package lead
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Member is a member of an etcd cluster, with its pod.
@@ -19,6 +20,8 @@ type Member struct {
 	Ready, Stopping bool
 	// Cordoned is true when the node of the pod takes no new pods.
 	Cordoned bool
+	// Created is when the pod was created, to the second.
+	Created time.Time
 }
 
 // State is all that a decision depends on.
@@ -56,7 +59,13 @@ func Decide(s State) Action {
 	if len(able) == 0 {
 		return Action{Reason: "no other member that works is on a node that takes pods"}
 	}
-	return Action{To: slices.MinFunc(able, func(a, b Member) int { return cmp.Compare(a.Ordinal, b.Ordinal) }).Name}
+	return Action{To: slices.MinFunc(able, youngest).Name}
+}
+
+// youngest puts the member first whose pod was created last. When nodes are drained one by one, that pod is on a node that was
+// drained before, and will not be drained again: the lead need not move once more.
+func youngest(a, b Member) int {
+	return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Ordinal, b.Ordinal))
 }
 
 // Alone reports whether there is only one voter, which can give its lead to nobody.

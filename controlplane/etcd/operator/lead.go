@@ -92,7 +92,8 @@ func (c *cluster) leadState(health *etcd.Health, facts leadFacts) lead.State {
 			InQuorum: m.Err == nil && m.Answered && m.Follows, Cordoned: facts.cordoned[m.Name],
 		}
 		if i := hostpods.Index(facts.pods, m.Name); i >= 0 {
-			member.Ready, member.Stopping = hostpods.Ready(&facts.pods[i]), facts.pods[i].DeletionTimestamp != nil
+			pod := &facts.pods[i]
+			member.Ready, member.Stopping, member.Created = hostpods.Ready(pod), pod.DeletionTimestamp != nil, pod.CreationTimestamp.Time
 		}
 		state.Members = append(state.Members, member)
 	}
