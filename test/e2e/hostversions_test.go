@@ -10,8 +10,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -134,6 +136,7 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 		}
 		ended.tell("host_upgrade")
 		Expect(err).NotTo(HaveOccurred())
+		figure("host_upgrade_lead_moves", leadMoves(ctx, tenants), fmt.Sprintf("times, of %d etcds", 2*len(tenants)))
 		figure("host_upgrade_seconds", fmt.Sprintf("%.1f", took.Seconds()), "s from "+before+" to "+after)
 		expectHostCluster(ctx, after)
 		ended.expectEtcdAloneFailed("host_upgrade")
@@ -155,6 +158,26 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 		older.delete(ctx)
 	}, SpecTimeout(upgrade+2*creation+4*join))
 })
+
+// leadMoves is how often the etcds of tenants got another leader by the manager, by the Events that tell of it.
+func leadMoves(ctx context.Context, tenants []*tenant) int {
+	GinkgoHelper()
+	moves := 0
+	for _, t := range tenants {
+		list := &eventsv1.EventList{}
+		Expect(env.client.List(ctx, list, client.InNamespace(t.Namespace))).To(Succeed())
+		for _, event := range list.Items {
+			switch {
+			case event.Reason != "EtcdLeaderMoved":
+			case event.Series != nil:
+				moves += int(event.Series.Count)
+			default:
+				moves++
+			}
+		}
+	}
+	return moves
+}
 
 // uncordonAll has pods come to every node again, also after an upgrade that ended halfway.
 func uncordonAll(ctx SpecContext) {
