@@ -33,6 +33,10 @@ const sideBySide = "-parallel=4"
 // takes longer than all others together on one core.
 const packagesAtOnce = "-p=3"
 
+// rarelyCollected has the compiler, the tests and the API servers that they start collect garbage less often, as long as a program takes less
+// than two GiB: they take a fifth less processor time so.
+var rarelyCollected = []string{"GOGC=400", "GOMEMLIMIT=2GiB"}
+
 func main() {
 	cmd := &cobra.Command{Use: "gotests", Short: "Run Go's tests that need no lab"}
 	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every, "findings": findings} {
@@ -114,7 +118,7 @@ func goTest(ctx context.Context, report string, with instrument, packages []stri
 	args := []string{"--format=pkgname-and-test-fails", "--hide-summary=skipped,output", "--jsonfile=" + report, "--"}
 	args = append(append(args, "-vet=off"), flags...) // make lint has run vet
 	cmd := exec.CommandContext(ctx, "bin/gotestsum")
-	cmd.Env = os.Environ()
+	cmd.Env = append(os.Environ(), rarelyCollected...)
 	if with == detector {
 		if err := artifacts.EnsureCompiler(ctx, func(step string) { fmt.Println(step) }); err != nil {
 			return fmt.Errorf("the race detector needs a C compiler: %w", err)
