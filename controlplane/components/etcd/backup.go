@@ -134,7 +134,7 @@ func (c Cluster) adaptBackup(pod *corev1.PodSpec, in *components.Input) {
 	components.SetPort(snapshots, c.backup.Name, block.Backup)
 	// The address of a member is no input of a rendering, so its family is not known here. Without a host the agent listens at all addresses
 	// of both families.
-	snapshots.Args = append(snapshots.Args, fmt.Sprintf("--endpoint=https://127.0.0.1:%d", block.Client), fmt.Sprintf("--listen=:%d", block.Backup), "--client-name="+names.ManagerUser)
+	snapshots.Args = append(snapshots.Args, "--endpoint="+c.ownURL(in.Ports), fmt.Sprintf("--listen=:%d", block.Backup), "--client-name="+names.ManagerUser)
 	if volume := c.storeVolume(in); volume != "" {
 		snapshots.Args = append(snapshots.Args, "--store-dir="+backup.StoreDirectory)
 		snapshots.VolumeMounts = append(snapshots.VolumeMounts, corev1.VolumeMount{Name: volume, MountPath: backup.StoreDirectory})

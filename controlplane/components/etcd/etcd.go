@@ -185,6 +185,18 @@ func (c Cluster) ClientURL(in *components.Input, member string) string {
 	return url(in.Addresses[member], c.Ports(in).Client)
 }
 
+// ownURL is the address at which clients in its own pod dial a member: it listens at all addresses, and where these are of IPv6 at those of
+// IPv4, too.
+func (c Cluster) ownURL(tenant ports.Ports) string {
+	return url("127.0.0.1", c.PortsOf(tenant).Client)
+}
+
+// Etcdctl begins a command of etcdctl that a person runs in the pod of a member, with access to the host cluster.
+func (c Cluster) Etcdctl(namespace, member string, tenant ports.Ports) string {
+	return fmt.Sprintf("kubectl --namespace %s exec %s --container %s -- etcdctl --endpoints %s --cacert %s --cert %s --key %s",
+		namespace, member, Container, c.ownURL(tenant), path(CAFile), path(member+certSuffix), path(member+keySuffix))
+}
+
 // PeerURL is the address at which other members dial a member.
 func (c Cluster) PeerURL(in *components.Input, member string) string {
 	return url(in.Addresses[member], c.Ports(in).Peer)
