@@ -63,12 +63,26 @@ type Member struct {
 	DatabaseSize, DatabaseInUse, DatabaseQuota int64
 }
 
+// InQuorum reports whether a member votes, and answers as one that follows a leader or leads.
+func (m Member) InQuorum() bool { return m.Answered && m.Follows && m.Listed && !m.Learner }
+
+// UnknownMember is a member that nobody expects.
+type UnknownMember struct {
+	// Name is its name, or its addresses while it has not started.
+	Name string
+	// ID is what the cluster knows it by.
+	ID uint64
+}
+
+// String quotes the name: a stranger chose it, and messages have commands that people run.
+func (m UnknownMember) String() string { return fmt.Sprintf("%q (%x)", m.Name, m.ID) }
+
 // Health is the state of one etcd cluster.
 type Health struct {
 	// Members are the expected members, by name.
 	Members []Member
 	// UnknownMembers are members that the cluster lists and that are not expected.
-	UnknownMembers []string
+	UnknownMembers []UnknownMember
 	// Alarms are raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
 	// Full is true when the alarm NOSPACE is raised: it takes no writes. Compacted is true when it is full, and has no version
@@ -338,7 +352,7 @@ func (h *Health) list(ctx context.Context, client *clientv3.Client, expected map
 		if _, ok := expected[name]; ok {
 			h.Members = append(h.Members, Member{Name: name, ID: m.ID, Learner: m.IsLearner, Started: m.Name != ""})
 		} else {
-			h.UnknownMembers = append(h.UnknownMembers, fmt.Sprintf("%s (%x)", cmp.Or(name, strings.Join(m.PeerURLs, ",")), m.ID))
+			h.UnknownMembers = append(h.UnknownMembers, UnknownMember{Name: cmp.Or(name, strings.Join(m.PeerURLs, ",")), ID: m.ID})
 		}
 	}
 	for _, alarm := range alarms.Alarms {

@@ -79,7 +79,7 @@ func TestVotersThatMayLackWritesAreNamed(t *testing.T) {
 		"one has not caught up":           {Health{Members: []Member{leader, as(func(m *Member) { m.Applied = 100 })}}, "member b has yet to apply 4900 entries of the log"},
 		"a learner has not":               {Health{Members: []Member{leader, as(func(m *Member) { m.Learner, m.Applied = true, 100 })}}, ""},
 		"one that was removed":            {Health{Members: []Member{leader, as(func(m *Member) { m.Listed, m.Answered = false, false })}}, ""},
-		"one is listed that nobody knows": {Health{Members: []Member{leader}, UnknownMembers: []string{"c (1f)"}}, "unexpected member c (1f)"},
+		"one is listed that nobody knows": {Health{Members: []Member{leader}, UnknownMembers: []UnknownMember{{"c", 0x1f}}}, `unexpected member "c" (1f)`},
 		"nobody lists them":               {Health{Members: []Member{leader}, Err: errors.New("no quorum")}, "the cluster does not answer: no quorum"},
 	} {
 		if got := strings.Join(test.health.Lagging(), "; "); got != test.want {

@@ -172,8 +172,10 @@ func TestEtcdClusterHealthy(t *testing.T) {
 			says: []string{"etcd-events: alarm NOSPACE on blue-etcd-events-0\netcd-events: it is full: old versions of all keys are dropped"}}},
 		"nobody leads": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[0].Leader = false },
 			unhealthy("etcd-data: no member leads")},
-		"an unknown member is listed": {func(seen *Observation) { seen.Etcd[names.EtcdData].UnknownMembers = []string{"evil (1f)"} },
-			unhealthy("etcd-data: unexpected member evil (1f)")},
+		"an unknown member is listed": {func(seen *Observation) {
+			seen.Etcd[names.EtcdData].UnknownMembers = []etcd.UnknownMember{{Name: "evil", ID: 0x1f}}
+		},
+			unhealthy(`etcd-data: unexpected member "evil" (1f)`)},
 		"a member is a learner": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[2].Learner = true },
 			unhealthy("etcd-data: member blue-etcd-data-2 is a learner")},
 		"a member is not in the list": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[2].Listed = false },

@@ -63,7 +63,7 @@ func TestHashesAreComparedRarely(t *testing.T) {
 		"not all have joined yet":     {is: func(e *losingEtcd) { e.bootstrapped = false }},
 		"one does not vote yet":       {is: func(e *losingEtcd) { e.health.Members[1].Learner, e.changeFails = true, errRefused }},
 		"etcd does not list members":  {is: func(e *losingEtcd) { e.health.Err = errRefused }},
-		"a member of others is there": {is: func(e *losingEtcd) { e.health.UnknownMembers = []string{"red"} }},
+		"a member of others is there": {is: func(e *losingEtcd) { e.health.UnknownMembers = []etcd.UnknownMember{{Name: "red"}} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newComparedEtcd(t, test.is)

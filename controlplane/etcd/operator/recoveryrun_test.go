@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 )
@@ -25,7 +26,7 @@ func TestWhenTheHostClusterIsAskedForLostMembers(t *testing.T) {
 		"all is well":                            {is: func(*losingEtcd, *cluster) {}},
 		"one is lost":                            {is: func(*losingEtcd, *cluster) {}, lost: true, asks: true, says: "its volume is gone: it is replaced"},
 		"one is lost, and nobody answers":        {is: func(e *losingEtcd, _ *cluster) { e.down(0); e.down(1); e.down(2); e.health.Err = errRefused }, lost: true, asks: true},
-		"one is lost, and one is unknown":        {is: func(e *losingEtcd, _ *cluster) { e.health.UnknownMembers = []string{"red (1)"} }, lost: true},
+		"one is lost, and one is unknown":        {is: func(e *losingEtcd, _ *cluster) { e.health.UnknownMembers = []etcd.UnknownMember{{Name: "red", ID: 1}} }, lost: true},
 		"one is lost before not all have joined": {is: func(_ *losingEtcd, c *cluster) { c.Bootstrapped = false }, lost: true},
 		"a pod is not ready":                     {is: func(_ *losingEtcd, c *cluster) { c.AllReady = false }, asks: true},
 		"a host node is cordoned":                {is: func(_ *losingEtcd, c *cluster) { c.Cordoned = []string{"blue-etcd-data-1"} }, asks: true},

@@ -77,8 +77,7 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 		}
 		for _, m := range health.Members {
 			if m.Name == member.Name {
-				member.Answers, member.Leader = m.Answered, m.Leader
-				member.InQuorum = m.Answered && m.Follows && m.Listed && !m.Learner
+				member.Answers, member.Leader, member.InQuorum = m.Answered, m.Leader, m.InQuorum()
 			}
 		}
 		state.Members = append(state.Members, member)
