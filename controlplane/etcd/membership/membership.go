@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/byhand"
 )
 
 // Member is a member that etcd lists.
 type Member struct {
 	// Name is the member's name, or that of its address while it has not started.
 	Name string
+	// ID is what etcd lists it by.
+	ID uint64
 	// Ordinal is its place among the cluster's pods; negative for an unknown member, which is not expected.
 	Ordinal int
 	// Started is true once it ran. Learner is true while it does not vote. Leader is true for the one
@@ -44,6 +48,8 @@ type State struct {
 	Open []int
 	// Used are members that running API servers name.
 	Used []int
+	// ByHand has the commands by which a person removes a member.
+	ByHand byhand.Etcdctl
 }
 
 // Kind is what is done next.
@@ -83,7 +89,7 @@ func Decide(s State) Action {
 	}
 	for _, member := range s.Members {
 		if member.Ordinal < 0 {
-			return wait("etcd lists the member %s, which is not of this control plane: remove it with etcdctl member remove", member.Name)
+			return wait("etcd lists the member %s, which is not of this control plane. To remove it, %s", member.Name, s.ByHand.Remove(member.Name, member.ID))
 		}
 	}
 	if i := slices.IndexFunc(s.Members, func(m Member) bool { return m.Learner }); i >= 0 {

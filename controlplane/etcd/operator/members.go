@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/byhand"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -53,12 +54,25 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 	}
 }
 
+// byHand are the commands by which a person changes the members. Members that learn, and those without a leader, carry out none.
+func (c *cluster) byHand(health *etcd.Health) byhand.Etcdctl {
+	commands := byhand.Etcdctl{}
+	for _, m := range health.Members {
+		if m.InQuorum() {
+			commands[m.Name] = c.Cluster.Etcdctl(c.Input.Cluster.Namespace, m.Name, c.Input.Ports)
+		}
+	}
+	return commands
+}
+
 // works reports whether a member answers and has no problem but that etcd is full: a full etcd goes on with its members.
 func works(m etcd.Member) bool { return m.Err == nil || m.Full }
 
 // membersState is all but volumes that the next change depends on, as etcd and the host cluster have it now.
 func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (membership.State, error) {
-	state := membership.State{Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers(), Disagree: health.Disagree}
+	state := membership.State{
+		Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers(), Disagree: health.Disagree, ByHand: c.byHand(health),
+	}
 	byComponent, err := c.pods(ctx)
 	if err != nil {
 		return state, err
@@ -71,12 +85,12 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 		i := hostpods.Index(pods, m.Name)
 		stopping := i >= 0 && pods[i].DeletionTimestamp != nil
 		state.Members = append(state.Members, membership.Member{
-			Name: m.Name, Ordinal: c.ordinal(m.Name),
+			Name: m.Name, ID: m.ID, Ordinal: c.ordinal(m.Name),
 			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: works(m) && !stopping, Differs: m.Differs,
 		})
 	}
 	for _, unknown := range health.UnknownMembers {
-		state.Members = append(state.Members, membership.Member{Name: unknown.String(), Ordinal: -1})
+		state.Members = append(state.Members, membership.Member{Name: unknown.String(), ID: unknown.ID, Ordinal: -1})
 	}
 	for i := range pods {
 		state.Pods = append(state.Pods, c.ordinal(pods[i].Name))

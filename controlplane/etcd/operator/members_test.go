@@ -55,6 +55,38 @@ func TestOnlyTheVolumeOfTheRemovedMemberIsDeleted(t *testing.T) {
 	}
 }
 
+// etcdctlIn begins a command in the pod of a member.
+func etcdctlIn(member string) string {
+	return "kubectl --namespace team exec " + member + " --container etcd -- etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/etcd/pki/ca.crt " +
+		"--cert /etc/etcd/pki/" + member + ".crt --key /etc/etcd/pki/" + member + ".key"
+}
+
+func TestTheCommandThatRemovesAStrangerIsToldWhole(t *testing.T) {
+	const stranger = `etcd lists the member "https://192.0.2.1:2380" (ab12), which is not of this control plane. To remove it, `
+	for name, test := range map[string]struct {
+		is   func(*losingEtcd)
+		want string
+	}{
+		"all others work":               {func(*losingEtcd) {}, "run: " + etcdctlIn("blue-etcd-data-0") + " member remove ab12"},
+		"another one leads":             {func(e *losingEtcd) { e.health.Members[0].Leader, e.health.Members[2].Leader = false, true }, "run: " + etcdctlIn("blue-etcd-data-0") + " member remove ab12"},
+		"the first one reports CORRUPT": {func(e *losingEtcd) { e.health.Members[0].Err = errRefused }, "run: " + etcdctlIn("blue-etcd-data-0") + " member remove ab12"},
+		"the first one is down":         {func(e *losingEtcd) { e.down(0) }, "run: " + etcdctlIn("blue-etcd-data-1") + " member remove ab12"},
+		"the first one knows no leader": {func(e *losingEtcd) { e.health.Members[0].Follows = false }, "run: " + etcdctlIn("blue-etcd-data-1") + " member remove ab12"},
+		"the first one learns":          {func(e *losingEtcd) { e.health.Members[0].Learner = true }, "run: " + etcdctlIn("blue-etcd-data-1") + " member remove ab12"},
+		"none works":                    {func(e *losingEtcd) { e.down(0); e.down(1); e.down(2) }, "bring back another member that votes, in whose pod etcdctl can do it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			e.health.UnknownMembers = []etcd.UnknownMember{{Name: "https://192.0.2.1:2380", ID: 0xab12}}
+			test.is(e)
+			c := e.cluster(t)
+			if report := c.operator.Run(t.Context(), withKeys(t, c.Task)); report.Change != stranger+test.want || report.Recovery != "" || len(e.writes)+len(e.changes) > 0 {
+				t.Errorf("it writes %q and %q, and says %q", e.writes, e.changes, report.text())
+			}
+		})
+	}
+}
+
 // The second member was replaced: its pod and its volume are new, and wait for it to be added.
 func TestANewPodIsNotSaidToStopWhenFactsCannotBeRead(t *testing.T) {
 	for name, test := range map[string]struct {

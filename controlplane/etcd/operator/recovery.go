@@ -102,6 +102,7 @@ func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, fo
 		Now:      c.operator.clock.Now(),
 		Volatile: c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
 		Disagree: health.Disagree,
+		ByHand:   c.byHand(health),
 	}
 	if state.Restores = fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace); c.Cluster.Component == names.EtcdEvents {
 		state.Restores, state.FoundsAnew = "", state.Restores+" --events"

@@ -14,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/byhand"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -75,6 +76,12 @@ func TestWhatIsKnownOfMembers(t *testing.T) {
 				})
 			}
 			test.want(&want)
+			want.ByHand = byhand.Etcdctl{}
+			for _, m := range want.Members {
+				if m.ID != 0 && m.Follows && !m.Learner {
+					want.ByHand[m.Name] = etcdctlIn(m.Name)
+				}
+			}
 			e := newLosingEtcd()
 			test.is(e)
 			if got, err := e.state(t); err != nil || !gocmp.Equal(got, want) {

@@ -63,8 +63,8 @@ func (s State) gone(m Member) bool {
 func (s State) risk(m Member, why string) Action {
 	if sick := s.sick(m); sick != nil {
 		if lost := s.lost(*sick); lost != "" {
-			return needsDecision("%s, and %s. Two are not replaced at once: bring one back, or remove %s with etcdctl member remove",
-				m.is(why), sick.is(lost), sick.Name)
+			return needsDecision("%s, and %s. Two are not replaced at once: bring one back or, to give %s up, %s",
+				m.is(why), sick.is(lost), sick.Name, s.ByHand.Remove(sick.Name, sick.ID))
 		}
 		return wait("%s. It is replaced when %s works", m.is(why), sick.at())
 	}
@@ -81,7 +81,7 @@ func (s State) risk(m Member, why string) Action {
 	case m.votes() && len(s.voters()) < minVoters:
 		return wait("%s. It is replaced when %d members vote", m.is(why), minVoters)
 	case m.votes() && outdated && !s.Volatile && !s.gone(m): // Pods that have the data are not rolled out.
-		wayOut := "remove it with etcdctl member remove"
+		wayOut := s.ByHand.Remove(m.Name, m.ID)
 		if m.Data == Present || m.Data == Stale {
 			wayOut = "take back the change that it does not start with"
 		}
@@ -125,7 +125,7 @@ func (s State) look(m Member) Action {
 	case fails && m.Data == Stale:
 		return s.lookAgain(m)
 	case fails && m.Data == Unknown:
-		return needsDecision("%s: etcd fails to start, and nothing is known of its data. See its log; to give its data up, remove it with etcdctl member remove", m.at())
+		return needsDecision("%s: etcd fails to start, and nothing is known of its data. See its log; to give its data up, %s", m.at(), s.ByHand.Remove(m.Name, m.ID))
 	}
 	return Action{}
 }
@@ -179,9 +179,10 @@ func (s State) wayOut(left []Member) string {
 func (s State) noMajority() Action {
 	var names []string
 	for _, m := range s.voters() {
-		names = append(names, m.Name)
+		names = append(names, fmt.Sprintf("%s (%x)", m.Name, m.ID))
 	}
-	return needsDecision("the data of members %s is not the same, and no majority agrees. Find out whose is right, and remove the others with etcdctl member remove", strings.Join(names, ", "))
+	return needsDecision("the data of members %s is not the same, and no majority agrees. Find out whose is right; to remove another one by its ID, %s",
+		strings.Join(names, ", "), s.ByHand.RemoveOne())
 }
 
 // state says, after its name, what is known of a member that does not answer.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/byhand"
 )
 
 var now = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -15,12 +17,13 @@ func before(d time.Duration) time.Time { return now.Add(-d) }
 // cluster is one of voters that are fine, of which the first leads, after changes. Their volumes are tied to their host nodes,
 // and there is a spare one.
 func cluster(voters int, changes ...func(*State)) State {
-	s := State{Now: now, Spare: 1, Restores: "kok etcd restore-in-place blue"}
+	s := State{Now: now, Spare: 1, Restores: "kok etcd restore-in-place blue", ByHand: byhand.Etcdctl{}}
 	for i := range voters {
 		s.Members = append(s.Members, Member{
 			Name: name(i), Ordinal: i, ID: uint64(100 + i), Started: true, Leader: i == 0, Healthy: true, Follows: true, Data: Stale,
 			Pod: Pod{UID: fmt.Sprintf("pod-%d", i)}, Claim: Claim{UID: fmt.Sprintf("claim-%d", i), Tied: true}, Host: Host{Name: fmt.Sprintf("host-%d", i)},
 		})
+		s.ByHand[name(i)] = "etcdctl in " + name(i)
 	}
 	for _, change := range changes {
 		change(&s)
@@ -194,7 +197,7 @@ func TestDecide(t *testing.T) {
 			want: waits, says: parts{name(1)}},
 
 		"two of five are empty": {state: cluster(5, of(1, empty), of(2, empty)),
-			want: asks, says: parts{name(1), "host-2", "remove " + name(2) + " with etcdctl member remove"}},
+			want: asks, says: parts{name(1), "host-2", "or, to give " + name(2) + " up, run: etcdctl in " + name(0) + " member remove 66"}},
 		"one is empty, and one is down": {state: cluster(5, of(1, empty), of(2, down)),
 			want: waits, says: parts{name(2) + " on host node host-2 works"}},
 		"one is empty, and one lags behind":   {state: cluster(3, of(1, empty), of(2, lags)), want: waits, says: parts{name(2)}},
@@ -206,12 +209,14 @@ func TestDecide(t *testing.T) {
 			want: does(MoveLeader, 2)},
 		"the leader has other data, and waits for a member that votes": {state: cluster(2, of(0, differs), of(1, movable)), want: waits, says: parts{"when 3 members vote"}},
 		"one has other data while pods are rolled out":                 {state: cluster(3, of(1, differs), of(2, outdatedPod)), want: waits, says: parts{"up to date"}},
-		"no majority agrees":                    {state: cluster(3, disagree), want: asks, says: parts{name(0) + ", " + name(1) + ", " + name(2), "no majority agrees", "etcdctl member remove"}},
+		"no majority agrees":                    {state: cluster(3, disagree), want: asks, says: parts{name(0) + " (64), " + name(1) + " (65), " + name(2) + " (66)", "no majority agrees", "by its ID, run: etcdctl in " + name(0) + " member remove ID"}},
 		"no majority agrees, and one is empty":  {state: cluster(3, disagree, of(1, empty)), want: asks, says: parts{"no majority agrees"}},
 		"no majority agrees, and most are away": {state: cluster(3, disagree, of(1, down), of(2, down)), want: waits, says: parts{"no quorum"}},
 
 		"one is empty while pods are rolled out": {state: cluster(3, of(1, empty), of(2, outdatedPod)),
-			want: waits, says: parts{"all pods are up to date", "etcdctl member remove"}},
+			want: waits, says: parts{"all pods are up to date: if they wait for it, run: etcdctl in " + name(0) + " member remove 65"}},
+		"the first of five, of whose data nothing is known, differs while pods are rolled out": {
+			state: cluster(5, of(0, differs, func(m *Member) { m.Data = Unknown }), of(2, outdatedPod)), want: waits, says: parts{"run: etcdctl in " + name(1) + " member remove 64"}},
 		"the host node of one is gone while pods are rolled out": {state: cluster(3, of(1, down, nodeGone), of(2, outdatedPod)), want: begins(1, 1)},
 		"the claim of one is gone while pods are rolled out":     {state: cluster(3, of(1, unclaimed), of(2, outdatedPod)), want: begins(1, 1)},
 		"the host node of one that works is gone while pods are rolled out": {state: cluster(3, of(1, nodeGone), of(2, outdatedPod)),
@@ -221,7 +226,9 @@ func TestDecide(t *testing.T) {
 			want: waits, says: parts{"up to date", "take back the change"}},
 		"one fails to start because the disk is full": {state: cluster(3, of(1, full)), want: asks, says: parts{name(1), "host-1", "disk is full"}},
 		"one fails to start, and nobody has looked at its data": {
-			state: cluster(3, of(1, failsUnseen)), want: asks, says: parts{"nothing is known", "etcdctl member remove"}},
+			state: cluster(3, of(1, failsUnseen)), want: asks, says: parts{"nothing is known", "to give its data up, run: etcdctl in " + name(0) + " member remove 65"}},
+		"the same, and no other one can carry out commands": {
+			state: cluster(3, of(1, failsUnseen), func(s *State) { s.ByHand = nil }), want: asks, says: parts{"to give its data up, bring back another member that votes"}},
 		"one fails to start, and ran since somebody looked at its data": {state: cluster(3, of(1, failsAgain)), want: does(DeletePod, 1)},
 		"the same while pods are rolled out":                            {state: cluster(3, of(1, failsAgain), of(0, outdatedPod)), want: waits},
 		"the same while another is down":                                {state: cluster(5, of(1, failsAgain), of(2, down)), want: waits},

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/byhand"
 )
 
 // Annotation of a member's Service holds its Replacement as JSON. Whoever removes it gives the member new tries.
@@ -17,6 +19,8 @@ type State struct {
 	FoundsAnew string
 	// Restores begins the command by which a person restores this etcd in place; empty for one with events alone.
 	Restores string
+	// ByHand has the commands by which a person removes a member.
+	ByHand byhand.Etcdctl
 	// Members are those that the spec asks for and those that etcd lists.
 	Members []Member
 	// Spare is the number of host nodes that take pods and have no pod of this cluster.
