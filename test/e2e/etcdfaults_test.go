@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
@@ -120,6 +121,18 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
 		Eventually(ctx, func() error { return env.client.Get(ctx, client.ObjectKeyFromObject(volume), volume) }).WithTimeout(creation).
 			Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "volume %s is gone", volume.Name)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+
+	It("says by which command a stranger goes that became a member, and is well when a person ran that", Label("stranger"), func(ctx SpecContext) {
+		s := tenantToStrike(ctx, "stranger", "a stranger becomes a member")
+		members := s.dataMembers(ctx)
+		s.strike("add a learner that nobody runs, and run the command that a condition has", func() {
+			s.addStranger(ctx, members[0])
+			runAsPerson(ctx, s.toldToRun(ctx, conditionsv1.ScalingDownCondition, strangersURL))
+		})
+		s.expectRecovered(ctx)
+		s.expectMembers(ctx, len(members))
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty))
 
