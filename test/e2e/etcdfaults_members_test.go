@@ -3,18 +3,16 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +26,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
 // etcdComponents are both etcds of a tenant.
@@ -218,41 +215,23 @@ func (s *struck) observations(ctx context.Context) (count int, err error) {
 		if pod.Component != names.EtcdData || pod.Node == s.node {
 			continue
 		}
-		asked, err := alarmsAsked(ctx, labHost(pod.Node), address("127.0.0.1", port))
+		now, err := s.ask(ctx, name, port)
 		if err != nil {
-			return 0, fmt.Errorf("read the metrics of %s: %w", name, err)
+			return 0, err
 		}
-		count += asked
+		count += now.alarmsAsked()
 	}
 	return count, nil
 }
 
 // alarmsAsked is how often a member was asked for alarms.
-func alarmsAsked(ctx context.Context, h *host.Host, metrics string) (count int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metrics+"/metrics", http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	asking := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: h.Dial}}
-	response, err := asking.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close() //nolint:errcheck // only read
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		line := lines.Text()
-		if !strings.HasPrefix(line, "grpc_server_handled_total{") || !strings.Contains(line, `grpc_method="Alarm"`) {
-			continue
+func (t *told) alarmsAsked() (count int) {
+	for _, m := range t.metrics["grpc_server_handled_total"].GetMetric() {
+		if slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "grpc_method" && l.GetValue() == "Alarm" }) {
+			count += int(m.GetCounter().GetValue())
 		}
-		value, err := strconv.ParseFloat(line[strings.LastIndex(line, " ")+1:], 64)
-		if err != nil {
-			return 0, err
-		}
-		count += int(value)
 	}
-	return count, nil
+	return count
 }
 
 // expectSameHashes waits until all members of the data's etcd have the same hash of all keys at one revision.

@@ -161,7 +161,7 @@ func separate(oneWay bool) func(context.Context, *struck, string) {
 			h := labHost(own)
 			DeferCleanup(h.Rejoin)
 			Expect(h.Separate(separation)).To(Succeed())
-			s.while(ctx, disturbance)
+			s.whileLeaderless(ctx, disturbance, member)
 			Expect(h.Rejoin()).To(Succeed())
 		})
 	}
@@ -206,7 +206,7 @@ func shiftClock(ahead time.Duration) func(context.Context, *struck, string) {
 			back, err := clock.Shift(ctx, found[id][0], ahead)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(func(ctx SpecContext) { Expect(back(ctx)).To(Succeed()) })
-			s.while(ctx, disturbance)
+			s.whileAhead(ctx, disturbance, member, ahead)
 			Expect(back(ctx)).To(Succeed())
 		})
 	}
@@ -216,7 +216,7 @@ func slowDisk(ctx context.Context, s *struck, member string) {
 	GinkgoHelper()
 	s.strike("have each write and each sync of the disk of "+member+" take "+slowness.String()+" longer", func() {
 		s.disks[member].Slow(slowness)
-		s.while(ctx, disturbance)
+		s.whileSlow(ctx, disturbance, member, slowness)
 		s.disks[member].Mend()
 	})
 }
