@@ -28,6 +28,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
@@ -86,9 +87,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		b.createToLose(ctx)
 		members := b.members(ctx, names.EtcdData)
 		writer := b.write(ctx)
-		for _, lost := range members[:2] {
-			b.wipe(ctx, lost)
-		}
+		b.wipe(ctx, members[:2]...)
 		command := b.toldCommand(ctx, "--survivor "+members[2])
 		acknowledged := writer.stop()
 		b.restoreInPlace(ctx, "recovery_seconds_quorum", strings.Fields(command)...)
@@ -103,9 +102,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		taken := b.take(ctx)
 		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
 		writer := b.write(ctx)
-		for _, lost := range b.members(ctx, names.EtcdData) {
-			b.wipe(ctx, lost)
-		}
+		b.wipe(ctx, b.members(ctx, names.EtcdData)...)
 		command := b.toldCommand(ctx, " SNAPSHOT")
 		acknowledged := writer.stop()
 		b.restoreInPlace(ctx, "recovery_seconds_all_wiped", strings.Fields(strings.ReplaceAll(command, "SNAPSHOT", taken.Name))...)
@@ -141,9 +138,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		b := newBackedUp(ctx, "events-wiped")
 		b.createToLose(ctx)
 		members, data := b.members(ctx, names.EtcdEvents), b.clusterID(ctx)
-		for _, lost := range members[:2] {
-			b.wipe(ctx, lost)
-		}
+		b.wipe(ctx, members[:2]...)
 		command := b.toldCommand(ctx, " --events")
 		began := time.Now()
 		Expect(kok(ctx, append(strings.Fields(command), "--yes", "--timeout", restoring.String())...)).To(Succeed())
@@ -203,9 +198,7 @@ func (b *backedUp) tellEvent(ctx context.Context) string {
 func (b *backedUp) recoverAlone(ctx context.Context, component, named string, lost []string) []string {
 	GinkgoHelper()
 	former, writer := b.etcdStatus(ctx, component).ClusterID, b.write(ctx)
-	for _, member := range lost {
-		b.wipe(ctx, member)
-	}
+	b.wipe(ctx, lost...)
 	began := time.Now()
 	Eventually(ctx, func(g Gomega) {
 		g.Expect(b.etcdStatus(ctx, component).RestoredAt.Time).NotTo(BeZero(), conditions.GetMessage(b.controlPlane(ctx), conditionsv1.EtcdRecoveringCondition))
@@ -307,19 +300,36 @@ func (b *backedUp) members(ctx context.Context, component string) []string {
 	return members
 }
 
-// wipe removes the data of a member under it, and its pod, so that the agent looks again.
-func (b *backedUp) wipe(ctx context.Context, member string) {
+// wipe removes the data of members under them, and their pods, so that the agent looks again. All are stopped at once, and none starts again
+// before all have lost their data.
+func (b *backedUp) wipe(ctx context.Context, members ...string) {
 	GinkgoHelper()
 	s := &struck{tenant: b.tenant, pods: b.snapshot(ctx)}
-	s.signal(ctx, member, syscall.SIGSTOP)
-	Expect(damage.Wipe(s.dataDirectory(ctx, member))).To(Succeed())
-	s.signal(ctx, member, syscall.SIGKILL)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: member}}
-	Expect(env.client.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)})).To(Succeed())
+	var containers, directories []string
+	for _, member := range members {
+		id, _ := s.container(ctx, member)
+		containers, directories = append(containers, id), append(directories, s.dataDirectory(ctx, member))
+	}
+	found, err := processes.Of(containers)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(found).To(HaveLen(len(members)), "processes of %v", members)
+	for _, id := range containers {
+		for _, pid := range found[id] {
+			Expect(syscall.Kill(pid, syscall.SIGSTOP)).To(Succeed())
+		}
+	}
+	for _, directory := range directories {
+		Expect(damage.Wipe(directory)).To(Succeed())
+	}
+	for _, member := range members {
+		s.signal(ctx, member, syscall.SIGKILL)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: member}}
+		Expect(env.client.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)})).To(Succeed())
+	}
 }
 
-// toldCommand waits until the condition asks a person for a command with this ending, and returns it, without the program. While members are
-// lost one after the other the condition first tells of what is left.
+// toldCommand waits until the condition asks a person for a command with this ending, and returns it, without the program. While pods of
+// members that were lost come back one after the other the condition first tells of what is left.
 func (b *backedUp) toldCommand(ctx context.Context, ending string) string {
 	GinkgoHelper()
 	command := ""

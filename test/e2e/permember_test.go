@@ -80,9 +80,7 @@ var _ = Describe("The etcd of a tenant whose members keep snapshots on volumes o
 		b.expectKept(ctx, taken.Name)
 
 		By("all members lose their data")
-		for _, lost := range b.members(ctx, names.EtcdData) {
-			b.wipe(ctx, lost)
-		}
+		b.wipe(ctx, b.members(ctx, names.EtcdData)...)
 		command := b.toldCommand(ctx, " SNAPSHOT")
 		b.restoreInPlace(ctx, "recovery_seconds_per_member", strings.Fields(strings.ReplaceAll(command, "SNAPSHOT", taken.Name))...)
 		etcd := b.etcd(ctx, names.EtcdData)

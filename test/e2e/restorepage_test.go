@@ -53,9 +53,7 @@ var _ = Describe("The page of restores", Label(full, etcdBackups, "restore_page"
 		b.expectAllBack(ctx)
 
 		By("most members lose their data")
-		for _, lost := range members[:2] {
-			b.wipe(ctx, lost)
-		}
+		b.wipe(ctx, members[:2]...)
 		b.toldCommand(ctx, "--survivor "+members[2])
 		p.follow(ctx, "kok etcd restore-in-place blue --namespace team --survivor")
 		b.expectAllBack(ctx)
