@@ -142,14 +142,15 @@ var (
 	backupFigures = slices.Concat(
 		anything("recovery_seconds_restore", "recovery_seconds_in_place", "recovery_seconds_quorum", "recovery_seconds_quorum_alone",
 			"recovery_seconds_all_wiped", "recovery_seconds_all_wiped_alone", "recovery_seconds_events", "recovery_seconds_events_alone",
-			"recovery_seconds_per_member", "recovery_point_writes", "recovery_point_writes_alone"),
+			"recovery_seconds_per_member", "recovery_point_writes", "recovery_point_writes_alone", "recovery_point_writes_survivor", "recovery_point_writes_survivor_alone"),
 		exactly(0, "restore_objects_different", "in_place_objects_different", "in_place_again_objects_different", "drill_objects_different",
 			"page_in_place_objects_different", "page_restored_objects_different"),
+		exactly(0, "restored_lost_writes", "events_wiped_lost_writes", "events_wiped_alone_lost_writes"),
 		exactly(0, "defrag_failed_requests"), exactly(1, "backup_goes_on_while_cut"),
 	)
 	formerDataFigures = slices.Concat(
 		anything("recovery_seconds_former_back", "recovery_seconds_host_off", "recovery_seconds_cut_off"),
-		exactly(0, "former_back_objects_different", "host_off_objects_different", "cut_off_objects_different"),
+		exactly(0, "former_back_objects_different", "host_off_objects_different", "cut_off_objects_different", "cut_off_lost_writes"),
 	)
 	softwareFigures = exactly(0, "software_upgrade_failed_requests", "software_upgrade_lost_writes")
 	kubeadmFigures  = exactly(0, "kubeadm_old_credentials_accepted_after")

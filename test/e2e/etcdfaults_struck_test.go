@@ -206,7 +206,7 @@ func (s *struck) write(ctx context.Context) {
 			s.reader, err = kubernetes.NewForConfig(config)
 			Expect(err).NotTo(HaveOccurred())
 			_, err = s.reader.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
-			Expect(err).NotTo(HaveOccurred())
+			Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 		}
 		servers = append(servers, config)
 		started, err := journal.Start(ctx, journal.Options{Name: fmt.Sprintf("%s-%d", name, s.round), Config: config, Namespace: testNamespace, Rate: faultRate})

@@ -99,6 +99,7 @@ var _ = Describe("Members with data from before a restore in place", Label(full,
 		expectUseless(ctx, member)
 
 		By("the host node is reached again")
+		s := b.beginHistory(ctx)
 		seen := b.lookForFormer(ctx, former, nodes)
 		Expect(h.Rejoin()).To(Succeed())
 		_, err = h.Exec(ctx, nil, "systemctl", "restart", "kubelet.service") // It makes its Node anew.
@@ -111,6 +112,8 @@ var _ = Describe("Members with data from before a restore in place", Label(full,
 		b.expectAllBack(ctx)
 		b.expectOneCluster(ctx, former)
 		Expect(b.clusterID(ctx)).To(Equal(clusters), "the ID of the data etcd")
+		s.endHistory()
+		s.expectNothingMissing(ctx, "cut_off_lost_writes")
 	}, SpecTimeout(7*creation+5*restoring+join+returned+2*backupEvery))
 })
 

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -55,25 +53,32 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		kubelet := b.kubelet(ctx, lateWorker)
 
 		By("objects are made and deleted after the snapshot, as nobody should have")
+		s := b.beginHistory(ctx)
 		objects := b.api.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 		_, err := objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(objects.Delete(ctx, "kept-000", metav1.DeleteOptions{})).To(Succeed())
 		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("late"), Not(ContainElement("kept-000"))))
 
+		s.endHistory()
 		b.restoreInPlace(ctx, "recovery_seconds_in_place", "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace)
 		b.expectAsIn(ctx, taken, before, "in_place_objects_different")
 		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("kept-000"), Not(ContainElement("late"))), "what the informer has")
+		s.expectGivenUp(ctx, "recovery_point_writes_in_place")
 
 		By("the same snapshot is restored again, after more was written than between it and the first restore")
 		was := firstRevision(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
 		_, err = objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, seen).WithTimeout(creation).Should(ContainElement("later"))
+		s.nextHistory(ctx)
+		s.endHistory()
 		b.restoreInPlace(ctx, "recovery_seconds_in_place_again", "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace)
 		b.expectAsIn(ctx, taken, before, "in_place_again_objects_different")
 		Expect(firstRevision(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)).To(BeNumerically(">", was))
 		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("kept-000"), Not(ContainElement("later"))), "what the informer has")
+		s.expectGivenUp(ctx, "recovery_point_writes_in_place_again")
+		s.expectNextHistory(ctx)
 
 		Expect(b.onWorker(ctx, worker, node)).To(Equal(runs), "the worker, its kubelet and its pods")
 		b.expectWorkers(ctx, 2)
@@ -85,59 +90,57 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 	It("goes on with the data of the one member that has them, by the command that is told", Label("two_wiped"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "two-wiped")
 		b.createToLose(ctx)
-		members := b.members(ctx, names.EtcdData)
-		writer := b.write(ctx)
+		s := b.beginHistory(ctx)
+		members := b.leaderFirst(ctx)
 		b.wipe(ctx, members[:2]...)
 		command := b.toldCommand(ctx, "--survivor "+members[2])
-		acknowledged := writer.stop()
+		s.endHistory()
 		b.restoreInPlace(ctx, "recovery_seconds_quorum", strings.Fields(command)...)
-		missing := b.missing(ctx, acknowledged)
-		figure("two_wiped_lost_writes", len(missing), "writes")
-		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
-	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+		s.expectSurvived(ctx, "recovery_point_writes_survivor")
+		s.expectNextHistory(ctx)
+	}, SpecTimeout(6*creation+restoring+2*backupEvery))
 
 	It("begins with a snapshot when no member has its data", Label("all_wiped"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "all-wiped")
 		b.createToLose(ctx)
+		s := b.beginHistory(ctx)
 		taken := b.take(ctx)
 		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
-		writer := b.write(ctx)
 		b.wipe(ctx, b.members(ctx, names.EtcdData)...)
 		command := b.toldCommand(ctx, " SNAPSHOT")
-		acknowledged := writer.stop()
+		s.endHistory()
 		b.restoreInPlace(ctx, "recovery_seconds_all_wiped", strings.Fields(strings.ReplaceAll(command, "SNAPSHOT", taken.Name))...)
-		figure("recovery_point_writes", len(b.missing(ctx, acknowledged)), "writes")
 		etcd := b.etcd(ctx, names.EtcdData)
 		different := differences(before, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision)))
 		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
-	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+		s.expectFirstKept(ctx, "recovery_point_writes")
+		s.expectNextHistory(ctx)
+	}, SpecTimeout(6*creation+restoring+2*backupEvery))
 
 	It("goes on with the data of the one member that has them, without a person who allowed it", Label("two_wiped_alone"), func(ctx SpecContext) {
 		b := newRecovering(ctx, "two-wiped-alone", controlplanev1.EtcdRecoversFromSurvivor)
-		members := b.members(ctx, names.EtcdData)
-		acknowledged := b.recoverAlone(ctx, names.EtcdData, "recovery_seconds_quorum_alone", members[:2])
-		missing := b.missing(ctx, acknowledged)
-		figure("two_wiped_alone_lost_writes", len(missing), "writes")
-		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
+		s := b.beginHistory(ctx)
+		b.recoverAlone(ctx, s, names.EtcdData, "recovery_seconds_quorum_alone", b.leaderFirst(ctx)[:2])
+		s.expectSurvived(ctx, "recovery_point_writes_survivor_alone")
+		s.expectNextHistory(ctx)
 		b.expectBackedUp(ctx, creation+backupEvery)
-	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+	}, SpecTimeout(6*creation+restoring+2*backupEvery))
 
 	It("begins with the newest snapshot when no member has its data, without a person who allowed it", Label("all_wiped_alone"), func(ctx SpecContext) {
 		b := newRecovering(ctx, "all-wiped-alone", controlplanev1.EtcdRecoversAutomatically)
+		s := b.beginHistory(ctx)
 		b.take(ctx)
-		acknowledged := b.recoverAlone(ctx, names.EtcdData, "recovery_seconds_all_wiped_alone", b.members(ctx, names.EtcdData))
-		figure("recovery_point_writes_alone", len(b.missing(ctx, acknowledged)), "writes")
-		var before []string
-		for i := range kept {
-			before = append(before, fmt.Sprintf("kept-%03d", i))
-		}
-		Expect(b.missing(ctx, before)).To(BeEmpty(), "objects that the snapshot has")
-	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+		b.recoverAlone(ctx, s, names.EtcdData, "recovery_seconds_all_wiped_alone", b.members(ctx, names.EtcdData))
+		b.expectFilled(ctx)
+		s.expectFirstKept(ctx, "recovery_point_writes_alone")
+		s.expectNextHistory(ctx)
+	}, SpecTimeout(6*creation+restoring+2*backupEvery))
 
 	It("has its events begin anew when most members with events have no data, by the command that is told", Label("events_wiped"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "events-wiped")
 		b.createToLose(ctx)
 		members, data := b.members(ctx, names.EtcdEvents), b.clusterID(ctx)
+		s := b.beginHistory(ctx)
 		b.wipe(ctx, members[:2]...)
 		command := b.toldCommand(ctx, " --events")
 		began := time.Now()
@@ -151,16 +154,17 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		Expect(kok(ctx, append(strings.Fields(command), "--yes", "--timeout", restoring.String())...)).To(Succeed())
 		b.expectHealthy(ctx)
 		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(event))
-	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+		s.endHistory()
+		s.expectNothingMissing(ctx, "events_wiped_lost_writes")
+	}, SpecTimeout(6*creation+restoring+2*backupEvery))
 
 	It("has its events begin anew when most members with events have no data, without a person who allowed it", Label("events_wiped_alone"), func(ctx SpecContext) {
 		b := newRecovering(ctx, "events-wiped-alone", controlplanev1.EtcdRecoversAutomatically)
 		data, former := b.clusterID(ctx), b.tellEvent(ctx)
-		acknowledged := b.recoverAlone(ctx, names.EtcdEvents, "recovery_seconds_events_alone", b.members(ctx, names.EtcdEvents)[:2])
+		s := b.beginHistory(ctx)
+		b.recoverAlone(ctx, s, names.EtcdEvents, "recovery_seconds_events_alone", b.members(ctx, names.EtcdEvents)[:2])
 		Expect(b.clusterID(ctx)).To(Equal(data), "the ID of the data etcd")
-		missing := b.missing(ctx, acknowledged)
-		figure("events_wiped_alone_lost_writes", len(missing), "writes")
-		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
+		s.expectNothingMissing(ctx, "events_wiped_alone_lost_writes")
 		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(former))
 		b.expectBackedUp(ctx, creation+backupEvery)
 	}, SpecTimeout(5*creation+restoring+2*backupEvery))
@@ -193,21 +197,23 @@ func (b *backedUp) tellEvent(ctx context.Context) string {
 	return key
 }
 
-// recoverAlone wipes members of an etcd while somebody writes to the data, and waits until that etcd was founded anew and all members are back.
-// It returns the writes that were acknowledged.
-func (b *backedUp) recoverAlone(ctx context.Context, component, named string, lost []string) []string {
+// recoverAlone wipes members of an etcd during a history, and waits until that etcd was founded anew and all members are back. Registers end once
+// the data has no quorum: nobody knows when another history begins. What journals write they write but once, and they go on until then.
+func (b *backedUp) recoverAlone(ctx context.Context, s *struck, component, named string, lost []string) {
 	GinkgoHelper()
-	former, writer := b.etcdStatus(ctx, component).ClusterID, b.write(ctx)
+	former := b.etcdStatus(ctx, component).ClusterID
 	b.wipe(ctx, lost...)
 	began := time.Now()
+	if component == names.EtcdData {
+		s.recorder.Stop()
+	}
 	Eventually(ctx, func(g Gomega) {
 		g.Expect(b.etcdStatus(ctx, component).RestoredAt.Time).NotTo(BeZero(), conditions.GetMessage(b.controlPlane(ctx), conditionsv1.EtcdRecoveringCondition))
 	}).WithTimeout(restoring).Should(Succeed(), "%s is founded anew", component)
-	acknowledged := writer.stop()
+	s.endHistory()
 	b.expectHealthy(ctx)
 	figure(named, fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
 	Expect(b.etcdStatus(ctx, component).ClusterID).NotTo(Equal(former), "the ID of %s", component)
-	return acknowledged
 }
 
 // createWithWorker makes the tenant with a worker and objects, and a verified snapshot. It returns that, and the keys that it has.
@@ -387,53 +393,4 @@ func (b *backedUp) onWorker(ctx context.Context, h *host.Host, name string) map[
 	}
 	Expect(len(all)).To(BeNumerically(">", 3), "pods on %s", node.Name)
 	return all
-}
-
-// writer makes ConfigMaps, one after the other, until it is stopped.
-type writer struct {
-	cancel       context.CancelFunc
-	done         sync.WaitGroup
-	acknowledged []string
-}
-
-// write starts a writer, and returns once it writes.
-func (b *backedUp) write(ctx context.Context) *writer {
-	GinkgoHelper()
-	writing, cancel := context.WithCancel(ctx)
-	w, began := &writer{cancel: cancel}, make(chan struct{})
-	w.done.Go(func() {
-		for i := 0; writing.Err() == nil; i++ {
-			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("written-%06d", i)}}
-			if _, err := b.api.CoreV1().ConfigMaps(object.Namespace).Create(writing, object, metav1.CreateOptions{}); err == nil {
-				if w.acknowledged = append(w.acknowledged, object.Name); len(w.acknowledged) == kept {
-					close(began)
-				}
-			}
-		}
-	})
-	DeferCleanup(func() { w.stop() })
-	Eventually(ctx, began).WithTimeout(creation).Should(BeClosed(), "%d writes", kept)
-	return w
-}
-
-// stop ends the writer, and returns what was acknowledged.
-func (w *writer) stop() []string {
-	w.cancel()
-	w.done.Wait()
-	return w.acknowledged
-}
-
-// missing are the ConfigMaps that are not there, of some.
-func (b *backedUp) missing(ctx context.Context, written []string) []string {
-	GinkgoHelper()
-	var missing []string
-	for _, name := range written {
-		_, err := b.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			missing = append(missing, name)
-			continue
-		}
-		Expect(err).NotTo(HaveOccurred())
-	}
-	return missing
 }
