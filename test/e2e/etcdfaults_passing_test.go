@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/clock"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -33,20 +34,22 @@ const (
 	slowness = 500 * time.Millisecond
 )
 
-// passingFault is one that passes, and costs no member.
-type passingFault struct {
+// etcdFault is one that etcd comes through by itself, with a quorum left.
+type etcdFault struct {
 	// label is that of its spec, text is what etcd does, and fault what is done to it, as its row has it.
 	label, text, fault string
 	// disks are how many members are put on disks that can fail; the fault hits the first of them.
 	disks int
 	// follower is true for a fault that hits a member that does not lead. Others hit the leader, who leads on the disk where there is one.
 	follower bool
+	// replaced is true for a fault that costs a follower its data, so that it is replaced.
+	replaced bool
 	// do does it to a member, and returns when it is over.
 	do func(ctx context.Context, s *struck, member string)
 }
 
-// passingFaults are those of a soak, too.
-var passingFaults = []passingFault{
+// passingFaults pass, and cost no member. They are those of a soak, too.
+var passingFaults = []etcdFault{
 	{label: "killed", text: "starts a member that was killed again", fault: "a member is killed", follower: true, do: killMember},
 	{label: "leader_stopped", text: "goes on without its leader while that is stopped, and takes it back", fault: "the leader is stopped for 30 s", do: stopFor(stopped)},
 	{label: "leader_stopped_long", text: "goes on without its leader, which kubelet ends, and takes it back", fault: "the leader is stopped for 3 min", do: stopFor(stoppedLong)},
@@ -59,6 +62,13 @@ var passingFaults = []passingFault{
 	{label: "disk_fails", text: "takes its leader back when the disk of that no longer fails", fault: "the leader's disk fails for a while", disks: 1, do: failDisk},
 	{label: "disk_full", text: "takes a member back when its disk has room again", fault: "the disk of a member is full for a while", disks: 1, follower: true, do: fillDisk},
 	{label: "unsynced_lost", text: "has all that it acknowledged when all hosts lost their power, and disks what was not synced", fault: "all host nodes lose their power, and what was not synced", disks: 3, do: cyclePower},
+}
+
+// repairedFaults are those of a soak, too. The pod of the member is another one then, and the agent looks at the data before etcd starts.
+var repairedFaults = []etcdFault{
+	{label: "wiped", text: "replaces a member whose volume was wiped while it was stopped", fault: "a volume is wiped", replaced: true, do: whileAway("wipe the volume", damage.Wipe)},
+	{label: "log_flipped", text: "replaces a member whose log has other bytes", fault: "bytes flipped in the log", replaced: true, do: whileAway("flip bytes in the log", damage.Log)},
+	{label: "database_flipped", text: "replaces a member whose database has other bytes", fault: "bytes flipped in the database", replaced: true, do: whileAway("flip bytes in the database", damage.Database)},
 }
 
 var _ = Describe("The etcd of a tenant, disturbed,", Label(full, etcdFaults, transient), func() {
@@ -77,18 +87,25 @@ var _ = Describe("The etcd of a tenant, disturbed,", Label(full, etcdFaults, tra
 })
 
 // pass has a fault come and pass, and sees to it that all is well then.
-func (s *struck) pass(ctx context.Context, fault passingFault) {
+func (s *struck) pass(ctx context.Context, fault etcdFault) {
 	GinkgoHelper()
-	fault.do(ctx, s, s.target(ctx, fault))
-	s.expectRecovered(ctx)
+	member := s.target(ctx, fault)
+	fault.do(ctx, s, member)
+	if fault.replaced {
+		s.expectRecovered(ctx, member)
+	} else {
+		s.expectRecovered(ctx)
+	}
 	s.expectWhole(ctx)
 }
 
 // target is the member that a fault hits.
-func (s *struck) target(ctx context.Context, fault passingFault) string {
+func (s *struck) target(ctx context.Context, fault etcdFault) string {
 	GinkgoHelper()
 	covered := slices.Sorted(maps.Keys(s.disks))
 	switch {
+	case fault.replaced:
+		return s.follower(ctx, covered...) // Its volume goes.
 	case fault.disks == 0 && fault.follower:
 		return s.follower(ctx)
 	case fault.disks == 0:
@@ -97,6 +114,16 @@ func (s *struck) target(ctx context.Context, fault passingFault) string {
 		s.lead(ctx, map[bool]string{true: s.follower(ctx), false: covered[0]}[fault.follower])
 	}
 	return covered[0]
+}
+
+// whileAway damages the data directory of a member while that is stopped.
+func whileAway(did string, how func(directory string) error) func(context.Context, *struck, string) {
+	return func(ctx context.Context, s *struck, member string) {
+		GinkgoHelper()
+		s.strike(did+" of "+member+" while it is stopped", func() {
+			s.whileStopped(ctx, member, func(directory string) { Expect(how(directory)).To(Succeed()) })
+		}, member)
+	}
 }
 
 func killMember(ctx context.Context, s *struck, member string) {

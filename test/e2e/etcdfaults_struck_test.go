@@ -313,7 +313,7 @@ func (s *struck) on(node string) (members []string) {
 	return members
 }
 
-// leader is the member that leads the data's etcd, follower one that does not.
+// leader is the member that leads the data's etcd.
 func (s *struck) leader(ctx context.Context) string {
 	GinkgoHelper()
 	data := s.etcds[names.EtcdData]
@@ -328,15 +328,16 @@ func (s *struck) leader(ctx context.Context) string {
 	return ""
 }
 
-func (s *struck) follower(ctx context.Context) string {
+// follower is a member of the data's etcd that does not lead, and is none of those that are named.
+func (s *struck) follower(ctx context.Context, besides ...string) string {
 	GinkgoHelper()
 	leader := s.leader(ctx)
 	for _, name := range slices.Sorted(maps.Keys(s.before.Members)) {
-		if name != leader && s.pods[name].Component == names.EtcdData {
+		if name != leader && s.pods[name].Component == names.EtcdData && !slices.Contains(besides, name) {
 			return name
 		}
 	}
-	Fail("every member leads")
+	Fail(fmt.Sprintf("every member leads, or is one of %v", besides))
 	return ""
 }
 

@@ -38,8 +38,8 @@ const (
 	faults = "faults"
 	// etcdFaults are about what the etcd of a tenant can lose: members, volumes, host nodes. Those that are prepared as well
 	// damage data, and want members whose pods look at their data before etcd starts. Those that are slow take more than
-	// ten minutes. Those that are transient cost no member, and come in a soak one after the other, too; onDisks are those of
-	// them whose members are on disks that can fail.
+	// ten minutes. Those that are transient cost no member; onDisks are those of them whose members are on disks that can fail.
+	// A soak has those that are transient, and those that damage data while a member is stopped, one after the other.
 	etcdFaults = "etcd_faults"
 	prepared   = "prepared"
 	slow       = "slow"

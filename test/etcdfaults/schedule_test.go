@@ -3,6 +3,7 @@ package etcdfaults
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // first are the first steps of a soak.
@@ -38,6 +39,14 @@ func TestASoakIsTheSameForTheSameSeed(t *testing.T) {
 	}
 	if slices.Equal(one[:6], one[6:12]) {
 		t.Error("the order is not drawn anew")
+	}
+}
+
+// A seed that somebody was told of draws the same wherever it is given again.
+func TestASoakIsTheSameEverywhere(t *testing.T) {
+	want := []Step{{3 * time.Second, "b"}, {5 * time.Second, "c"}, {25 * time.Second, "a"}, {16 * time.Second, "a"}}
+	if got := first(len(want), 7, "a", "b", "c"); !slices.Equal(got, want) {
+		t.Errorf("seed 7 draws %v", got)
 	}
 }
 
