@@ -142,9 +142,10 @@ var (
 	backupFigures = slices.Concat(
 		anything("recovery_seconds_restore", "recovery_seconds_in_place", "recovery_seconds_quorum", "recovery_seconds_quorum_alone",
 			"recovery_seconds_all_wiped", "recovery_seconds_all_wiped_alone", "recovery_seconds_events", "recovery_seconds_events_alone",
-			"recovery_seconds_per_member", "recovery_point_writes", "recovery_point_writes_alone", "recovery_point_writes_survivor", "recovery_point_writes_survivor_alone"),
+			"recovery_seconds_per_member", "recovery_seconds_claim",
+			"recovery_point_writes", "recovery_point_writes_alone", "recovery_point_writes_survivor", "recovery_point_writes_survivor_alone"),
 		exactly(0, "restore_objects_different", "in_place_objects_different", "in_place_again_objects_different", "drill_objects_different",
-			"page_in_place_objects_different", "page_restored_objects_different"),
+			"page_in_place_objects_different", "page_restored_objects_different", "claim_objects_different"),
 		exactly(0, "restored_lost_writes", "events_wiped_lost_writes", "events_wiped_alone_lost_writes"),
 		exactly(0, "defrag_failed_requests"), exactly(1, "backup_goes_on_while_cut"),
 	)
