@@ -102,7 +102,7 @@ var everySpec = slices.Concat([]step{
 	endToEnd("e2e-etcd-faults-transient", "etcd_faults && transient && !disks", 35*time.Minute),
 	endToEnd("e2e-etcd-faults-disks", "etcd_faults && transient && disks", 25*time.Minute),
 	endToEnd("e2e-soak", "soak", 42*time.Minute),
-	endToEnd("e2e-etcd-backups", "etcd_backups && !slow && !former_data", 40*time.Minute),
+	endToEnd("e2e-etcd-backups", "etcd_backups && !slow && !former_data", 55*time.Minute),
 	endToEnd("e2e-etcd-backups-slow", "etcd_backups && slow && !former_data", 42*time.Minute),
 	endToEnd("e2e-etcd-former-data", "etcd_backups && former_data", 35*time.Minute),
 	keys,
