@@ -9,7 +9,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
@@ -60,12 +59,12 @@ func Pods(controlPlane *controlplanev1.KOKControlPlane, cluster etcdcomponent.Cl
 	return int32(pods) //nolint:gosec // A handful.
 }
 
-// FirstPod is the ordinal of the first pod of a data etcd that was restored in place: that of the first member that etcd lists or that is not
+// FirstPod is the ordinal of the first pod of an etcd cluster that was restored in place: that of the first member that etcd lists or that is not
 // given up. A StatefulSet makes no pod while a former pod has the name of its first one, and the pod of a member that is given up may never
 // stop.
-func FirstPod(controlPlane *controlplanev1.KOKControlPlane, in *components.Input) int32 {
-	members := Status(controlPlane, names.EtcdData).Members
-	for ordinal, name := range etcdcomponent.Data.Members(in) {
+func FirstPod(controlPlane *controlplanev1.KOKControlPlane, cluster etcdcomponent.Cluster, in *components.Input) int32 {
+	members := Status(controlPlane, cluster.Component).Members
+	for ordinal, name := range cluster.Members(in) {
 		listed := slices.ContainsFunc(members, func(m controlplanev1.EtcdMemberStatus) bool { return m.Name == name })
 		if listed || !slices.Contains(controlPlane.Spec.Etcd.GivenUp, name) {
 			return int32(ordinal) //nolint:gosec // A handful.

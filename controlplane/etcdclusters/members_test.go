@@ -108,7 +108,7 @@ func TestThePodsOfARestoredEtcdBeginWithTheFirstMemberThatMayRun(t *testing.T) {
 				controlPlane.Status.Etcd[0].Members = append(controlPlane.Status.Etcd[0].Members, controlplanev1.EtcdMemberStatus{Name: member, State: voter})
 			}
 			in := &components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Spec: controlPlane.Spec}
-			if got := FirstPod(controlPlane, in); got != test.want {
+			if got := FirstPod(controlPlane, etcdcomponent.Data, in); got != test.want {
 				t.Errorf("it is %d, want %d", got, test.want)
 			}
 		})

@@ -17,7 +17,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/restore"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
@@ -71,7 +70,7 @@ func Operate(by Operator, of *Facts) (reports map[string]*operator.Report, all b
 			continue
 		}
 		report, ok := by.Operate(of.Task(cluster))
-		if !ok || of.isFormer(cluster.Component, report) {
+		if !ok || of.isFormer(cluster, report) {
 			report, all = &operator.Report{Health: &etcd.Health{Err: status.ErrNotObserved}}, false
 		}
 		reports[cluster.Component] = report
@@ -80,14 +79,14 @@ func Operate(by Operator, of *Facts) (reports map[string]*operator.Report, all b
 }
 
 // isFormer reports whether a report is of the etcd that a restore in place replaces.
-func (f *Facts) isFormer(component string, report *operator.Report) bool {
-	return component == names.EtcdData && f.Restore.Founding() && report.ClusterID != "" && report.ClusterID != f.Restore.Record.ClusterID
+func (f *Facts) isFormer(cluster etcdcomponent.Cluster, report *operator.Report) bool {
+	return cluster.TakesSnapshots() && f.Restore.Founding() && report.ClusterID != "" && report.ClusterID != f.Restore.Record.ClusterID
 }
 
 // Task is what the operator is told of an etcd cluster that has a workload. It holds nothing that this reconcile still changes.
 func (f *Facts) Task(cluster etcdcomponent.Cluster) *operator.Task {
 	state, only := *f.Workloads[cluster.Component], ""
-	if f.Restore.Founding() && cluster.Component == names.EtcdData {
+	if f.Restore.Founding() && cluster.TakesSnapshots() {
 		only = f.Restore.Record.Seed
 	}
 	return &operator.Task{

@@ -14,7 +14,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // renderingOf is the rendering of an etcd cluster with as many pods as it has members. The stored rendering has the
@@ -63,17 +62,17 @@ func (m *Members) renderingOf(ctx context.Context, cluster etcdcomponent.Cluster
 	return objects, nil
 }
 
-// podsOf is how many pods an etcd cluster has, and the ordinal of the first one. While the data etcd is founded anew it has one pod, that of
-// the member with which it begins.
+// podsOf is how many pods an etcd cluster has, and the ordinal of the first one. One that is restored in place has one
+// pod at first, that of the member with which it begins.
 func (m *Members) podsOf(cluster etcdcomponent.Cluster) (pods, first int32) {
 	pods = etcdclusters.Pods(m.ControlPlane, cluster, m.Input)
 	switch {
-	case cluster.Component != names.EtcdData || !m.Restore.Ever(m.ControlPlane):
+	case !cluster.TakesSnapshots() || !m.Restore.Ever(m.ControlPlane):
 		return pods, 0
 	case m.Restore.Founding() && !m.Restore.Founded(m.ControlPlane):
 		return pods, int32(cluster.Ordinal(m.Input, m.Restore.Record.Seed)) //nolint:gosec // A handful.
 	}
-	first = etcdclusters.FirstPod(m.ControlPlane, m.Input)
+	first = etcdclusters.FirstPod(m.ControlPlane, cluster, m.Input)
 	return pods - first, first
 }
 

@@ -87,6 +87,10 @@ var (
 	}
 )
 
+// TakesSnapshots reports whether members take snapshots, and so may begin with one: the cluster can be restored. Another one can only be founded
+// anew without data.
+func (c Cluster) TakesSnapshots() bool { return c.backup != nil }
+
 // Ports are the numbers of the ports of the members of one cluster. Backup is 0 for a cluster without snapshots.
 type Ports struct{ Client, Peer, Metrics, Backup int32 }
 

@@ -104,7 +104,7 @@ func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, fo
 		Disagree: health.Disagree,
 		ByHand:   c.byHand(health),
 	}
-	if state.Restores = fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace); c.Cluster.Component == names.EtcdEvents {
+	if state.Restores = fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace); !c.Cluster.TakesSnapshots() {
 		state.Restores, state.FoundsAnew = "", state.Restores+" --events"
 	}
 	for _, m := range health.Members {
