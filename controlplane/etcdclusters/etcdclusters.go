@@ -26,20 +26,17 @@ func Of(controlPlane *controlplanev1.KOKControlPlane) []string {
 	return registry.Components.Of(&controlPlane.Spec).OfCondition(conditionsv1.EtcdClusterHealthyCondition)
 }
 
-// Name is the name of an etcd cluster in status.
-func Name(component string) string {
-	if component == names.EtcdData {
-		return "data"
-	}
-	return "events"
+// of is the etcd cluster of a component that is one.
+func of(component string) etcdcomponent.Cluster {
+	return All[slices.IndexFunc(All, func(c etcdcomponent.Cluster) bool { return c.Component == component })]
 }
+
+// Name is the name of an etcd cluster in status.
+func Name(component string) string { return of(component).Field }
 
 // Spec is what the spec asks of an etcd cluster.
 func Spec(controlPlane *controlplanev1.KOKControlPlane, component string) controlplanev1.EtcdClusterSpec {
-	if component == names.EtcdData {
-		return controlPlane.Spec.Etcd.Data
-	}
-	return controlPlane.Spec.Etcd.Events.EtcdClusterSpec
+	return *of(component).Part(&controlPlane.Spec.Etcd)
 }
 
 // Status is what status says of an etcd cluster; empty before anything was observed of it.
@@ -70,7 +67,7 @@ func Bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string
 // Seeded reports whether an etcd cluster begins with a snapshot that its first member restores, or with the data of a survivor, and has
 // not been seen since. It has that member alone until it answers, and gains the others then.
 func Seeded(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
-	return component == names.EtcdData && !Bootstrapped(controlPlane, component) &&
+	return of(component).TakesSnapshots() && !Bootstrapped(controlPlane, component) &&
 		(controlPlane.Spec.Etcd.Restore != nil || Status(controlPlane, component).Restoring != nil)
 }
 

@@ -48,10 +48,9 @@ var statefulSet []byte
 type Cluster struct {
 	// Component is names.EtcdData or names.EtcdEvents.
 	Component string
-	// Field is the cluster's field in spec.etcd.
+	// Field is the cluster's field in spec.etcd, and its name in status. Part is what is in the field.
 	Field string
-	// Spec chooses this cluster's part of the input.
-	Spec func(in *components.Input) controlplanev1.EtcdClusterSpec
+	Part  func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec
 	// client is where clients connect to, peer where other members do, metrics is for probes and metrics.
 	client, peer, metrics ports.Port
 	// backup is where the manager reaches the agent of a member that takes snapshots; nil for a cluster without any.
@@ -68,7 +67,7 @@ var (
 		Field:     "data",
 		Signer:    pki.EtcdCA,
 		trusted:   trustedByData,
-		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Data },
+		Part:      func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &etcd.Data },
 		client:    ports.Port{Name: "client", Offset: 1, Usual: 2379},
 		peer:      ports.Port{Name: "peer", Offset: 2, Usual: 2380},
 		metrics:   ports.Port{Name: "metrics", Offset: 3, Usual: 2381, Loopback: true},
@@ -80,12 +79,19 @@ var (
 		Field:     "events",
 		Signer:    pki.EtcdEventsCA,
 		trusted:   trustedByEvents,
-		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events.EtcdClusterSpec },
-		client:    ports.Port{Name: "client", Offset: 4, Usual: 2379},
-		peer:      ports.Port{Name: "peer", Offset: 5, Usual: 2380},
-		metrics:   ports.Port{Name: "metrics", Offset: 6, Usual: 2381, Loopback: true},
+		Part: func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec {
+			return &etcd.Events.EtcdClusterSpec
+		},
+		client:  ports.Port{Name: "client", Offset: 4, Usual: 2379},
+		peer:    ports.Port{Name: "peer", Offset: 5, Usual: 2380},
+		metrics: ports.Port{Name: "metrics", Offset: 6, Usual: 2381, Loopback: true},
 	}
 )
+
+// Spec is what an input asks of the cluster.
+func (c Cluster) Spec(in *components.Input) controlplanev1.EtcdClusterSpec {
+	return *c.Part(&in.Spec.Etcd)
+}
 
 // TakesSnapshots reports whether members take snapshots, and so may begin with one: the cluster can be restored. Another one can only be founded
 // anew without data.
