@@ -24,7 +24,7 @@ func (a *Adopter) Judge(allow patches.Allow, table *versions.Table) {
 	of := func(component string) patches.Stored {
 		described, _ := registry.Components.Named(component)
 		return patches.Stored{
-			Cluster: a.Cluster, Component: component, Containers: described.Patches.Containers, HostNetwork: !a.Input.OnPodNetwork(),
+			Cluster: a.Cluster, Component: component, Hosted: described.Patches, HostNetwork: !a.Input.OnPodNetwork(),
 			FirstPort: a.ControlPlane.Spec.Hosting.Ports.First, User: a.ownUser(),
 			Allow: func(all patches.Additions) []string { return a.allowStored(component, all, allow, table) },
 		}

@@ -288,7 +288,7 @@ func TestFinding7BackupsOfOthersAreForgeries(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.edit(&podIn(t, rendered).Spec)
-			stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Containers: component.Patches.Containers}
+			stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches}
 			if problems := stored.Judge(rendered); (len(problems) > 0) != test.refused {
 				t.Errorf("it is said: %v", problems)
 			}
@@ -373,7 +373,7 @@ func TestAStoredRenderingClaimsNoSnapshotsOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	volume(&podIn(t, rendered).Spec, "kok-snapshots").PersistentVolumeClaim.ClaimName = "kok-own-snapshots-green-etcd-data-0"
-	stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Containers: component.Patches.Containers}
+	stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches}
 	if problems := stored.Judge(rendered); len(problems) == 0 {
 		t.Error("it may")
 	}

@@ -82,7 +82,7 @@ func TestARenderingWithoutPrepareIsAsItWas(t *testing.T) {
 		if pod := podIn(t, rendered).Spec; len(pod.InitContainers) > 0 {
 			t.Errorf("%s has %v", component.Name, pod.InitContainers)
 		}
-		stored := patches.Stored{Cluster: with.Cluster, Component: component.Name, Containers: component.Patches.Containers, HostNetwork: true}
+		stored := patches.Stored{Cluster: with.Cluster, Component: component.Name, Hosted: component.Patches, HostNetwork: true}
 		if problems := stored.Judge(rendered); len(problems) > 0 {
 			t.Errorf("%s is refused: %v", component.Name, problems)
 		}

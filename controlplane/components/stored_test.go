@@ -34,14 +34,14 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 				// Those nodes are other ones than the default.
 				limits := webhooks.DefaultLimits()
 				limits.HostNodes = in.Spec.Hosting.NodeSelector
-				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Containers: component.Patches.Containers, HostNetwork: !in.OnPodNetwork(), User: in.User, Allow: limits.Allow}
+				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches, HostNetwork: !in.OnPodNetwork(), User: in.User, Allow: limits.Allow}
 				if stored.HostNetwork {
 					stored.FirstPort = in.Ports.APIServer
 				}
 				for _, problem := range stored.Judge(objects) {
 					t.Error(problem)
 				}
-				other := patches.Stored{Cluster: client.ObjectKey{Namespace: "team", Name: "green"}, Component: component.Name, Containers: component.Patches.Containers, HostNetwork: true}
+				other := patches.Stored{Cluster: client.ObjectKey{Namespace: "team", Name: "green"}, Component: component.Name, Hosted: component.Patches, HostNetwork: true}
 				if len(objects) > 0 && len(other.Judge(objects)) < len(objects) {
 					t.Error("it passes as that of another tenant")
 				}
@@ -59,7 +59,7 @@ func TestFinding7AnotherTenantsPortsAndUserAreForgeries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := patches.Stored{Cluster: in.Cluster, Component: component.Name, Containers: component.Patches.Containers, HostNetwork: true, FirstPort: in.Ports.APIServer, User: in.User}
+		own := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches, HostNetwork: true, FirstPort: in.Ports.APIServer, User: in.User}
 		ofPorts, ofUser := own, own
 		ofPorts.FirstPort += controlplanev1.PortBlockSize
 		ofUser.User++

@@ -10,6 +10,8 @@ type Hosted struct {
 	Containers []string
 	// Services is true if the component has any.
 	Services bool
+	// Snapshots is true if its pods can have volumes with snapshots, and the Secret that says how snapshots are taken.
+	Snapshots bool
 	// Quorum is true if never more than one of its pods may be away.
 	Quorum bool
 	// Replicas, Image, Args, Storage and Config say what to do in place of a patch of the field or the ConfigMap of that name.

@@ -23,9 +23,9 @@ import (
 type Stored struct {
 	// Cluster is the tenant that the rendering is of.
 	Cluster client.ObjectKey
-	// Component is the part of its control plane, and Containers are the names of those that its pods have by themselves.
-	Component  string
-	Containers []string
+	// Component is the part of its control plane, and Hosted what its description says.
+	Component string
+	Hosted    Hosted
 	// HostNetwork is true where pods may be on the network of their hosts.
 	HostNetwork bool
 	// FirstPort is the first port of the tenant's port block. User is the UID of its pods, where the tenant has one of its
@@ -141,7 +141,7 @@ func (s Stored) judgeClaims(claims []corev1.PersistentVolumeClaim) []string {
 	var problems []string
 	for _, claim := range claims {
 		at := fmt.Sprintf("spec.volumeClaimTemplates[%s]", claim.Name)
-		if claim.Name != dataVolume && (claim.Name != names.SnapshotsVolume || s.Component != names.EtcdData) {
+		if claim.Name != dataVolume && (claim.Name != names.SnapshotsVolume || !s.Hosted.Snapshots) {
 			problems = append(problems, at+" must be named "+dataVolume)
 		}
 		if from := claim.Spec; from.DataSource != nil || from.DataSourceRef != nil || from.VolumeName != "" || from.Selector != nil {
@@ -237,7 +237,7 @@ func (s Stored) judgeVolumes(pod corev1.PodSpec) []string {
 // of a member: spec cannot name that either.
 func (s Stored) hasSnapshots(volume corev1.Volume) bool {
 	claim := volume.PersistentVolumeClaim
-	return s.Component == names.EtcdData && volume.Name == snapshotsVolume && claim != nil &&
+	return s.Hosted.Snapshots && volume.Name == snapshotsVolume && claim != nil &&
 		!names.HoldsData(claim.ClaimName) && !names.HoldsSnapshots(claim.ClaimName)
 }
 
@@ -246,7 +246,7 @@ func isOwnVolume(volume corev1.Volume) bool { return strings.HasPrefix(volume.Na
 func (s Stored) sourcesAreOwn(source corev1.VolumeSource) bool {
 	secret := func(name string) bool {
 		return name == names.KeyMaterial(s.Cluster.Name) || name == names.Certs(s.Cluster.Name, s.Component) ||
-			s.Component == names.EtcdData && name == names.Backup(s.Cluster.Name)
+			s.Hosted.Snapshots && name == names.Backup(s.Cluster.Name)
 	}
 	config := func(name string) bool { return name == names.Config(s.Cluster.Name, s.Component) }
 	if source.Secret != nil && !secret(source.Secret.SecretName) || source.ConfigMap != nil && !config(source.ConfigMap.Name) {
@@ -263,6 +263,6 @@ func (s Stored) sourcesAreOwn(source corev1.VolumeSource) bool {
 // judgeContainers judges containers beside the component's own as it would those of a patch.
 func (s Stored) judgeContainers(pod corev1.PodSpec) []string {
 	own := corev1.PodSpec{Volumes: slices.DeleteFunc(slices.Clone(pod.Volumes), func(v corev1.Volume) bool { return !isOwnVolume(v) })}
-	added := slices.DeleteFunc(containers(pod), func(c corev1.Container) bool { return slices.Contains(s.Containers, c.Name) })
+	added := slices.DeleteFunc(containers(pod), func(c corev1.Container) bool { return slices.Contains(s.Hosted.Containers, c.Name) })
 	return append(checkNames(pod), checkAddedContainers(own, added)...)
 }

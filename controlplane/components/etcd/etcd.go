@@ -125,7 +125,7 @@ func (c Cluster) AsComponent() components.Component {
 		},
 		Condition: conditionsv1.EtcdClusterHealthyCondition,
 		Patches: patches.Hosted{
-			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true,
+			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true, Snapshots: c.TakesSnapshots(),
 			Replicas: "set spec.etcd." + c.Field + ".replicas",
 			Image:    "set spec.etcd.image",
 			Args:     "each member reads a configuration file that the controller writes",

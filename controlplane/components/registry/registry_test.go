@@ -121,7 +121,7 @@ func TestANewComponentIsRenderedAndPatchedByItsDescription(t *testing.T) {
 			t.Fatal(err)
 		}
 		deployment := objects[0].(*appsv1.Deployment)
-		stored := patches.Stored{Cluster: in.Cluster, Component: added.Name, Containers: added.Patches.Containers, HostNetwork: !in.OnPodNetwork()}
+		stored := patches.Stored{Cluster: in.Cluster, Component: added.Name, Hosted: added.Patches, HostNetwork: !in.OnPodNetwork()}
 		if problems := stored.Judge(objects); len(problems) > 0 {
 			t.Errorf("its rendering is not taken back from a store: %v", problems)
 		}
