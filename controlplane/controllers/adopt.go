@@ -8,7 +8,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdmembers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // adopter adopts renderings by what this reconcile knows now.
@@ -47,10 +46,8 @@ func keepComponent(component components.Component) func(context.Context, *scope)
 // applyEtcd applies one etcd cluster, once nothing is left of the one that it takes the place of.
 func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
 	return func(ctx context.Context, s *scope) flow.Result {
-		if cluster.Component == names.EtcdEvents {
-			if result := r.stopFormerEvents(ctx, s); !result.Done() {
-				return result
-			}
+		if s.formerEvents.Stops(cluster.Component) {
+			return r.stopFormerEvents(ctx, s)
 		}
 		return r.members(s).Apply(ctx, cluster)
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters/discovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/restore"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
@@ -87,7 +86,7 @@ func (r *Reconciler) stopFormerEvents(ctx context.Context, s *scope) (result flo
 
 // stops reports whether nothing of an etcd cluster may run, because it is founded anew.
 func (s *scope) stops(component string) bool {
-	return s.rebuild.Stops(component) || component == names.EtcdEvents && s.formerEvents.Left()
+	return s.rebuild.Stops(component) || s.formerEvents.Stops(component)
 }
 
 func (r *Reconciler) restorer() *restore.Restorer {

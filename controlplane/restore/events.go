@@ -38,6 +38,11 @@ type FormerEvents struct {
 // Left reports whether anything is left of the former etcd.
 func (f *FormerEvents) Left() bool { return len(f.pods)+len(f.claims) > 0 }
 
+// Stops reports whether nothing of a component may run, because it is the etcd with the events and something is left of the former one.
+func (f *FormerEvents) Stops(component string) bool {
+	return component == names.EtcdEvents && f.Left()
+}
+
 // ReadFormerEvents looks for pods and volumes that are older than the time at which the etcd with the events is to be founded anew: a person
 // gave it, or the controller recorded it. Once none is left, it makes the new status from the members' files, because the present status may
 // still describe the former etcd. If the files are of the former etcd, the new one is yet to be founded. If they are of the new one, they name

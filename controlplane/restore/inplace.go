@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -16,7 +17,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
@@ -123,10 +123,9 @@ func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebui
 	return false
 }
 
-// usersOfData are empty objects of the workloads that use the data, by component: etcd, API servers, which keep objects in memory, and all
-// that watches API servers.
+// usersOfData are empty objects of the workloads that use the data, by component.
 func usersOfData(controlPlane *controlplanev1.KOKControlPlane) map[string]client.Object {
 	kinds := workloads.Kinds(controlPlane)
-	delete(kinds, names.EtcdEvents)
+	maps.DeleteFunc(kinds, func(component string, _ client.Object) bool { return !usesData(component) })
 	return kinds
 }

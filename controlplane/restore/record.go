@@ -60,8 +60,12 @@ func (p *Progress) Asked() bool {
 
 // Stops reports whether nothing of a component may run, because it uses the data and a restore is under way.
 func (p *Progress) Stops(component string) bool {
-	return p.Record.UnderWay() && component != names.EtcdEvents
+	return p.Record.UnderWay() && usesData(component)
 }
+
+// usesData reports whether a component uses the data that a restore in place replaces: the data etcd, API servers, which keep objects in
+// memory, and all that watches API servers.
+func usesData(component string) bool { return component != names.EtcdEvents }
 
 // Founding reports whether the first member of the new etcd may begin, and was not seen yet.
 func (p *Progress) Founding() bool { return p.Record.Phase == rebuild.Founding }
