@@ -20,6 +20,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
@@ -200,14 +201,14 @@ func startsOf(namespace string, adoption revision.Adoption) []Event {
 
 // restoreOf is about an etcd that is founded anew. It is a warning, for writes or events are lost.
 func restoreOf(before, after *controlplanev1.KOKControlPlane) (all []Event) {
-	for _, component := range etcdclusters.Components {
-		was, is := etcdclusters.Status(before, component), etcdclusters.Status(after, component)
+	for _, cluster := range etcdclusters.All {
+		was, is := etcdclusters.Status(before, cluster.Component), etcdclusters.Status(after, cluster.Component)
 		warning := func(reason, note string) {
-			all = append(all, Event{kind: corev1.EventTypeWarning, reason: reason, action: "Restore", note: component + " " + note})
+			all = append(all, Event{kind: corev1.EventTypeWarning, reason: reason, action: "Restore", note: cluster.Component + " " + note})
 		}
 		switch {
 		case is.Restoring != nil && (was.Restoring == nil || !was.Restoring.RequestedAt.Equal(&is.Restoring.RequestedAt)):
-			warning(reasonRestoreStarted, fmt.Sprintf("is founded anew%s: %s", beginningOf(is.Restoring), askedBy(after, component)))
+			warning(reasonRestoreStarted, fmt.Sprintf("is founded anew%s: %s", beginningOf(is.Restoring), askedBy(after, cluster)))
 		case !is.RestoredAt.IsZero() && !is.RestoredAt.Equal(&was.RestoredAt):
 			warning(reasonRestored, fmt.Sprintf("was founded anew, as was asked for at %s", is.RestoredAt.UTC().Format(time.RFC3339)))
 		}
@@ -227,14 +228,11 @@ func beginningOf(restoring *controlplanev1.EtcdRestoringStatus) string {
 }
 
 // askedBy is why an etcd is founded anew.
-func askedBy(of *controlplanev1.KOKControlPlane, component string) string {
-	switch {
-	case ptr.Deref(etcdclusters.Status(of, component).Restoring.Automatic, false):
+func askedBy(of *controlplanev1.KOKControlPlane, cluster etcdcomponent.Cluster) string {
+	if ptr.Deref(etcdclusters.Status(of, cluster.Component).Restoring.Automatic, false) {
 		return fmt.Sprintf("no quorum can return, and spec.etcd.recovery is %s", of.Spec.Etcd.Recovery)
-	case component == names.EtcdEvents:
-		return "spec.etcd.events.foundAnewAt asks for it"
 	}
-	return "spec.etcd.restore asks for it"
+	return cluster.FoundAnewBy + " asks for it"
 }
 
 // scaleOfEtcd goes by etcd's own list of members.

@@ -51,6 +51,8 @@ type Cluster struct {
 	// Field is the cluster's field in spec.etcd, and its name in status. Part is what is in the field.
 	Field string
 	Part  func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec
+	// FoundAnewBy is the field of spec by which a person has the cluster founded anew.
+	FoundAnewBy string
 	// client is where clients connect to, peer where other members do, metrics is for probes and metrics.
 	client, peer, metrics ports.Port
 	// backup is where the manager reaches the agent of a member that takes snapshots; nil for a cluster without any.
@@ -63,22 +65,24 @@ type Cluster struct {
 var (
 	// Data holds everything but events.
 	Data = Cluster{
-		Component: names.EtcdData,
-		Field:     "data",
-		Signer:    pki.EtcdCA,
-		trusted:   trustedByData,
-		Part:      func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &etcd.Data },
-		client:    ports.Port{Name: "client", Offset: 1, Usual: 2379},
-		peer:      ports.Port{Name: "peer", Offset: 2, Usual: 2380},
-		metrics:   ports.Port{Name: "metrics", Offset: 3, Usual: 2381, Loopback: true},
-		backup:    &ports.Port{Name: backup.Container, Offset: 12, Usual: 2382},
+		Component:   names.EtcdData,
+		Field:       "data",
+		Signer:      pki.EtcdCA,
+		trusted:     trustedByData,
+		FoundAnewBy: "spec.etcd.restore",
+		Part:        func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &etcd.Data },
+		client:      ports.Port{Name: "client", Offset: 1, Usual: 2379},
+		peer:        ports.Port{Name: "peer", Offset: 2, Usual: 2380},
+		metrics:     ports.Port{Name: "metrics", Offset: 3, Usual: 2381, Loopback: true},
+		backup:      &ports.Port{Name: backup.Container, Offset: 12, Usual: 2382},
 	}
 	// Events holds events only.
 	Events = Cluster{
-		Component: names.EtcdEvents,
-		Field:     "events",
-		Signer:    pki.EtcdEventsCA,
-		trusted:   trustedByEvents,
+		Component:   names.EtcdEvents,
+		Field:       "events",
+		Signer:      pki.EtcdEventsCA,
+		trusted:     trustedByEvents,
+		FoundAnewBy: "spec.etcd.events.foundAnewAt",
 		Part: func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec {
 			return &etcd.Events.EtcdClusterSpec
 		},
