@@ -60,7 +60,7 @@ func TestRenderings(t *testing.T) {
 
 func TestConfigurationFilesOfEtcd(t *testing.T) {
 	for variant, input := range variants {
-		for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+		for _, cluster := range etcd.All {
 			t.Run(cluster.Component+"/"+variant, func(t *testing.T) {
 				golden.Compare(t, filepath.Join(cluster.Component, variant+".config.yaml"), configuration(t, cluster, input(), etcd.Membership{}))
 			})
@@ -71,7 +71,7 @@ func TestConfigurationFilesOfEtcd(t *testing.T) {
 // A member that lost its data must not found a cluster of its own beside the one that lives on, nor
 // learn from its file whom to join under its old identity.
 func TestMembersThatHaveJoinedStartWithTheirDataOrNotAtAll(t *testing.T) {
-	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+	for _, cluster := range etcd.All {
 		in := variants["default"]()
 		config, err := cluster.Config(in, etcd.Membership{Bootstrapped: true})
 		if err != nil {

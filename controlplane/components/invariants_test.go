@@ -331,7 +331,7 @@ func listeners(t *testing.T, in *components.Input, component string, container c
 			}
 		}
 	}
-	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+	for _, cluster := range etcd.All {
 		if cluster.Component != component {
 			continue
 		}

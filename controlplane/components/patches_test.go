@@ -72,7 +72,7 @@ func withPatches(t *testing.T, component components.Component, in *components.In
 			objects = append(objects, service)
 		}
 	}
-	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+	for _, cluster := range etcd.All {
 		if cluster.Component == component.Name {
 			config, err := cluster.Config(in, etcd.Membership{})
 			if err != nil {

@@ -68,7 +68,7 @@ func TestPrepareAsksForNoMoreThanEtcd(t *testing.T) {
 
 // Running tenants keep such a rendering, and a manager without the flag makes it.
 func TestARenderingWithoutPrepareIsAsItWas(t *testing.T) {
-	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+	for _, cluster := range etcd.All {
 		component := cluster.AsComponent()
 		with, without := variants["default"](), variants["default"]()
 		without.EtcdAgentImage = ""

@@ -321,7 +321,7 @@ func TestFilesThatComponentsNameExist(t *testing.T) {
 			pod := podOf(t, of, component)
 			text := strings.Join(pod.Containers[0].Args, "\n")
 			text += "\n" + string(of.data[component.Name][components.KubeconfigFile])
-			for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+			for _, cluster := range etcd.All {
 				if cluster.Component == component.Name {
 					config, err := cluster.Config(of.in, etcd.Membership{})
 					if err != nil {

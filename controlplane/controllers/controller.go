@@ -280,7 +280,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 // move the condition Initialized is gone, and only etcd shows it.
 func runs(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return conditions.IsTrue(controlPlane, conditionsv1.InitializedCondition) ||
-		slices.ContainsFunc(etcdclusters.All, func(cluster etcdcomponent.Cluster) bool {
+		slices.ContainsFunc(etcdcomponent.All, func(cluster etcdcomponent.Cluster) bool {
 			return etcdclusters.Bootstrapped(controlPlane, cluster.Component)
 		})
 }

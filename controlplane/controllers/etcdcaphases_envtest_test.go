@@ -294,7 +294,7 @@ func (e *rotatedEtcd) letsIn(good bool, what string, shown, trusting *tls.Config
 // Members go from phase to phase one by one. In each mixture they are one cluster, and clients of both phases reach all of them. In the end
 // a certificate by the former CA opens no listener.
 func TestRealMembersOfTwoPhasesAreOneEtcd(t *testing.T) {
-	for _, cluster := range []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events} {
+	for _, cluster := range etcdcomponent.All {
 		t.Run(cluster.Component, func(t *testing.T) {
 			t.Parallel()
 			e := newRotatedEtcd(t, cluster)

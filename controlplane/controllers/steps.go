@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -51,7 +51,7 @@ func (r *Reconciler) componentStep(component components.Component) flow.Step[*sc
 	if len(step.After) == 0 {
 		step.After = []string{names.StepHistory, names.StepCertificates}
 	}
-	for _, cluster := range etcdclusters.All {
+	for _, cluster := range etcdcomponent.All {
 		if cluster.Component == component.Name {
 			step.Run, step.Keep = r.applyEtcd(cluster), r.keepEtcd(cluster)
 			step.After = append(slices.Clone(step.After), names.StepBackup)

@@ -15,11 +15,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// All are the etcd clusters that a control plane can have.
-var All = []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events}
-
-// Components are the names of their components.
-var Components = registry.Components.OfCondition(conditionsv1.EtcdClusterHealthyCondition)
+// Components are the components of the etcd clusters that a control plane can have.
+var Components = etcdcomponent.Components()
 
 // Of are the components of the etcd clusters that a control plane has.
 func Of(controlPlane *controlplanev1.KOKControlPlane) []string {
@@ -28,7 +25,7 @@ func Of(controlPlane *controlplanev1.KOKControlPlane) []string {
 
 // of is the etcd cluster of a component that is one.
 func of(component string) etcdcomponent.Cluster {
-	return All[slices.IndexFunc(All, func(c etcdcomponent.Cluster) bool { return c.Component == component })]
+	return etcdcomponent.All[slices.IndexFunc(etcdcomponent.All, func(c etcdcomponent.Cluster) bool { return c.Component == component })]
 }
 
 // Name is the name of an etcd cluster in status.

@@ -61,7 +61,7 @@ func Operate(by Operator, of *Facts) (reports map[string]*operator.Report, all b
 	if of.Keys == nil || len(of.Input.Addresses) == 0 {
 		return reports, true
 	}
-	for _, cluster := range etcdclusters.All {
+	for _, cluster := range etcdcomponent.All {
 		state := of.Workloads[cluster.Component]
 		if of.Stops(cluster.Component) && !of.Restore.Founding() {
 			continue

@@ -20,7 +20,7 @@ import (
 // is not in it. Their addresses, certificates and files stay until nothing of them is left. Services are what tells of them: present ones, and those that were recorded.
 func (m *Members) Beyond(ctx context.Context, recorded map[string]string, present map[string]*corev1.Service) (map[string]int32, error) {
 	beyond := map[string]int32{}
-	for _, cluster := range etcdclusters.All {
+	for _, cluster := range etcdcomponent.All {
 		wanted, members := len(cluster.Wanted(m.Input)), 0
 		for name := range recorded {
 			members = max(members, cluster.Ordinal(m.Input, name)+1)
@@ -68,7 +68,7 @@ func (m *Members) leftOf(ctx context.Context, cluster etcdcomponent.Cluster, wan
 // DeleteServices deletes the Services of members that were removed.
 func (m *Members) DeleteServices(ctx context.Context, present map[string]*corev1.Service) error {
 	for name, service := range present {
-		for _, cluster := range etcdclusters.All {
+		for _, cluster := range etcdcomponent.All {
 			if cluster.Ordinal(m.Input, name) < len(cluster.Members(m.Input)) {
 				continue
 			}

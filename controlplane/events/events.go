@@ -201,7 +201,7 @@ func startsOf(namespace string, adoption revision.Adoption) []Event {
 
 // restoreOf is about an etcd that is founded anew. It is a warning, for writes or events are lost.
 func restoreOf(before, after *controlplanev1.KOKControlPlane) (all []Event) {
-	for _, cluster := range etcdclusters.All {
+	for _, cluster := range etcdcomponent.All {
 		was, is := etcdclusters.Status(before, cluster.Component), etcdclusters.Status(after, cluster.Component)
 		warning := func(reason, note string) {
 			all = append(all, Event{kind: corev1.EventTypeWarning, reason: reason, action: "Restore", note: cluster.Component + " " + note})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
@@ -121,7 +122,7 @@ func (u *run) rewritingProbe(ctx context.Context, file string) (*rewritingCheck,
 	if in.Ports = ports.Of(u.of.ControlPlane.Spec.Hosting.Ports.First); in.OnPodNetwork() {
 		in.Ports = ports.OnPodNetwork(in.Network.APIServerPort)
 	}
-	for _, cluster := range etcdclusters.All {
+	for _, cluster := range etcdcomponent.All {
 		if len(cluster.Wanted(&in)) == 0 {
 			continue // Events are in the data.
 		}

@@ -131,7 +131,7 @@ func (r *renderer) certificates(ctx context.Context) (*pki.KeyMaterial, error) {
 			return nil, err
 		}
 	}
-	for _, members := range []etcd.Cluster{etcd.Data, etcd.Events} {
+	for _, members := range etcd.All {
 		files, err := members.Config(&r.input, etcd.Membership{})
 		if err != nil {
 			return nil, err

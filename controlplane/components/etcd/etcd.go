@@ -92,6 +92,18 @@ var (
 	}
 )
 
+// All are the etcd clusters that a control plane can have.
+var All = []Cluster{Data, Events}
+
+// Components are the names of their components.
+func Components() []string {
+	var all []string
+	for _, cluster := range All {
+		all = append(all, cluster.Component)
+	}
+	return all
+}
+
 // Spec is what an input asks of the cluster.
 func (c Cluster) Spec(in *components.Input) controlplanev1.EtcdClusterSpec {
 	return *c.Part(&in.Spec.Etcd)

@@ -48,7 +48,7 @@ var (
 // Component describes kube-apiserver.
 var Component = components.Component{
 	Name:       names.KubeAPIServer,
-	After:      []string{names.EtcdData, names.EtcdEvents},
+	After:      etcd.Components(),
 	Condition:  conditionsv1.ControlPlaneComponentsHealthyCondition,
 	Kubernetes: true,
 	Settings: &components.Settings{
@@ -111,8 +111,11 @@ func clearUnused(in *components.Input) {
 // Members that are about to be removed are left out.
 func addresses(in *components.Input) map[string]string {
 	kept := map[string]string{}
-	dialled := append(etcd.Data.Wanted(in), etcd.Events.Wanted(in)...)
-	for _, service := range append(dialled, names.Object(in.Cluster.Name, names.KubeAPIServer)) {
+	dialled := []string{names.Object(in.Cluster.Name, names.KubeAPIServer)}
+	for _, cluster := range etcd.All {
+		dialled = append(dialled, cluster.Wanted(in)...)
+	}
+	for _, service := range dialled {
 		if address, ok := in.Addresses[service]; ok {
 			kept[service] = address
 		}

@@ -24,7 +24,7 @@ import (
 // returns the error with the clusters that it found before.
 func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) ([]controlplanev1.EtcdClusterStatus, error) {
 	var all []controlplanev1.EtcdClusterStatus
-	for _, cluster := range etcdclusters.All {
+	for _, cluster := range etcdcomponent.All {
 		if !cluster.AsComponent().IsOf(&controlPlane.Spec) || etcdclusters.Status(controlPlane, cluster.Component).Name != "" {
 			continue
 		}
