@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,13 +14,18 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// MaxNameLength is the length that a Cluster's name can have. The longest StatefulSet is
-// "<cluster>-etcd-events", and Kubernetes puts "<StatefulSet>-<hash of 10>" into a label of its pods,
+// MaxNameLength is the length that a Cluster's name can have. The StatefulSet of an etcd is
+// "<cluster>-<component>", and Kubernetes puts "<StatefulSet>-<hash of 10>" into a label of its pods,
 // which has 63 characters at most.
-var MaxNameLength = validation.LabelValueMaxLength - len(names.Object("", names.EtcdEvents)) - len("-0123456789")
+var MaxNameLength = validation.LabelValueMaxLength - len(names.Object("", longest(etcdcomponent.Components()))) - len("-0123456789")
+
+func longest(texts []string) string {
+	return slices.MaxFunc(texts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+}
 
 // The smallest Service range that kube-apiserver starts with has 8 addresses, and the largest IPv6
 // range that it allocates from is a /64. There is no upper limit for IPv4 since Kubernetes v1.34,
