@@ -54,7 +54,7 @@ func (r Record) Write(ctx context.Context, revisions *revision.Store, tenant cli
 				ObjectMeta: metav1.ObjectMeta{Name: name},
 				Spec:       corev1.ServiceSpec{ClusterIP: r.Services[name]},
 			}
-			if name == names.Object(tenant.Name, names.KubeAPIServer) {
+			if name == names.APIService(tenant.Name) {
 				writeExposure(service, r.Exposure)
 			}
 			services = append(services, service)

@@ -77,5 +77,5 @@ func IPs(texts ...string) []net.IP {
 
 // APIServerAddress is the host and port of the API server's Service.
 func (in *Input) APIServerAddress() string {
-	return net.JoinHostPort(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], strconv.Itoa(int(in.Network.APIServerPort)))
+	return net.JoinHostPort(in.Addresses[names.APIService(in.Cluster.Name)], strconv.Itoa(int(in.Network.APIServerPort)))
 }

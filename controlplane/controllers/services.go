@@ -50,7 +50,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	if err := members.DeleteServices(ctx, present); err != nil {
 		return flow.Failed(err)
 	}
-	waiting := s.expose(present[names.Object(s.key.Name, names.KubeAPIServer)], recorded.Exposure)
+	waiting := s.expose(present[names.APIService(s.key.Name)], recorded.Exposure)
 	given := addresses.Record{Services: s.input.Addresses, Exposure: s.input.Exposure}
 	if err := given.Write(ctx, s.revisions, s.key); err != nil {
 		return flow.Failed(err)
@@ -59,7 +59,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 		return flow.Waiting(waiting)
 	}
 	s.controlPlane.Spec.ControlPlaneEndpoint = addresses.Endpoint(s.cluster, s.controlPlane, controlplanev1.APIEndpoint{
-		Host: cmp.Or(s.input.Exposure.Address, s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)]), Port: s.input.Network.APIServerPort,
+		Host: cmp.Or(s.input.Exposure.Address, s.input.Addresses[names.APIService(s.key.Name)]), Port: s.input.Network.APIServerPort,
 	})
 	return flow.Done()
 }

@@ -91,6 +91,9 @@ func ComponentLabels(cluster client.ObjectKey, component string) map[string]stri
 // Object is the name of a component's main object: "<cluster>-<component>".
 func Object(cluster, component string) string { return cluster + "-" + component }
 
+// APIService is the name of the Service by which API servers are reached in the host cluster.
+func APIService(cluster string) string { return Object(cluster, KubeAPIServer) }
+
 // Certs is the name of the Secret with a component's leaf certificates.
 func Certs(cluster, component string) string { return Object(cluster, component) + "-certs" }
 

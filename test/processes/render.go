@@ -85,7 +85,7 @@ func Render(ctx context.Context, config *Config) (*Rendering, error) {
 	r.input = components.Input{
 		Cluster: client.ObjectKey{Namespace: "default", Name: config.Cluster},
 		Version: config.Version, Spec: components.Reduce(config.Spec), Network: config.Network, Ports: ports.Of(config.FirstPort),
-		Addresses: map[string]string{names.Object(config.Cluster, names.KubeAPIServer): loopback},
+		Addresses: map[string]string{names.APIService(config.Cluster): loopback},
 	}
 	// In kubeconfigs is the port of a tenant's Service.
 	r.input.Network.APIServerPort = components.DefaultAPIServerPort

@@ -16,7 +16,7 @@ import (
 // wantedCertificates are one to serve with, those to dial etcd, kubelets and extension API servers with, and those of
 // konnectivity's server.
 func wantedCertificates(in *components.Input, of components.Issuance) (components.Certificates, error) {
-	service := names.Object(in.Cluster.Name, names.KubeAPIServer)
+	service := names.APIService(in.Cluster.Name)
 	first, err := firstServiceAddresses(in.Network.ServiceCIDRs)
 	if err != nil {
 		return components.Certificates{}, err

@@ -111,7 +111,7 @@ func clearUnused(in *components.Input) {
 // Members that are about to be removed are left out.
 func addresses(in *components.Input) map[string]string {
 	kept := map[string]string{}
-	dialled := []string{names.Object(in.Cluster.Name, names.KubeAPIServer)}
+	dialled := []string{names.APIService(in.Cluster.Name)}
 	for _, cluster := range etcd.All {
 		dialled = append(dialled, cluster.Wanted(in)...)
 	}
@@ -124,7 +124,7 @@ func addresses(in *components.Input) map[string]string {
 }
 
 func services(in *components.Input) ([]*corev1.Service, error) {
-	name := names.Object(in.Cluster.Name, names.KubeAPIServer)
+	name := names.APIService(in.Cluster.Name)
 	service := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		Spec: corev1.ServiceSpec{
@@ -268,7 +268,7 @@ func auditSize(audit *controlplanev1.AuditSpec) *resource.Quantity {
 // bindAddress is the wildcard address of the family of the API server's Service: every listener that
 // others reach takes mutual TLS or a token.
 func bindAddress(in *components.Input) string {
-	if strings.Contains(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], ":") {
+	if strings.Contains(in.Addresses[names.APIService(in.Cluster.Name)], ":") {
 		return "::"
 	}
 	return "0.0.0.0"
