@@ -24,6 +24,8 @@ type Component struct {
 	Absent func(spec *controlplanev1.KOKControlPlaneSpec) bool
 	// Kubernetes is true for a program of Kubernetes: its version is spec.version, and status.versions counts its pods.
 	Kubernetes bool
+	// ServesAPI is true for the component that serves the tenant's API: spec.replicas and status count its pods.
+	ServesAPI bool
 	// Ports are those that it listens on.
 	Ports []ports.Port
 	// Settings are the component's own field of spec; nil for etcd, of whose two clusters spec.etcd has what both share.

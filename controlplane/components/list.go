@@ -25,6 +25,11 @@ func (l List) Kubernetes() []string {
 	return l.namesOf(func(c Component) bool { return c.Kubernetes })
 }
 
+// ServingAPI are the names of those that serve the tenant's API.
+func (l List) ServingAPI() []string {
+	return l.namesOf(func(c Component) bool { return c.ServesAPI })
+}
+
 // OfCondition are the names of those that a condition tells of.
 func (l List) OfCondition(condition string) []string {
 	return l.namesOf(func(c Component) bool { return c.Condition == condition })

@@ -55,7 +55,7 @@ func (s *scope) scraped() []scrape.Component {
 			continue
 		}
 		scraped := scrape.Component{Name: component.Name, ServerName: component.Name}
-		if component.Name == names.KubeAPIServer {
+		if component.ServesAPI {
 			scraped.ServerName = certificates.TenantServerName
 		}
 		port := strconv.Itoa(int(s.input.Ports.Number(component.Ports[0])))

@@ -36,8 +36,8 @@ func (r *Reconciler) order() []flow.Step[*scope] {
 		steps = append(steps, r.componentStep(component))
 	}
 	return append(steps,
-		flow.Step[*scope]{Name: names.StepLoadBalancer, After: []string{names.KubeAPIServer}, Run: r.ensureLoadBalancer, Keep: r.keepLoadBalancer},
-		flow.Step[*scope]{Name: names.StepTenantObjects, After: []string{names.KubeAPIServer, names.StepKubeconfig}, Run: r.applyTenantObjects},
+		flow.Step[*scope]{Name: names.StepLoadBalancer, After: registry.Components.ServingAPI(), Run: r.ensureLoadBalancer, Keep: r.keepLoadBalancer},
+		flow.Step[*scope]{Name: names.StepTenantObjects, After: append(registry.Components.ServingAPI(), names.StepKubeconfig), Run: r.applyTenantObjects},
 		flow.Step[*scope]{Name: names.StepAddons, After: []string{names.StepTenantObjects}, Run: r.applyAddons},
 	)
 }

@@ -19,7 +19,7 @@ var mayImport = []allowedImport{
 	{"internal/cli", "controlplane/etcd/agent/backup", "kok knows the keys of the Secret of a store by their names"},
 	{"internal/cli", "controlplane/etcd/agent/listing", "kok says which snapshots a store has"},
 	{"internal/cli", "controlplane/etcd/agent/store", "kok reads the store of snapshots"},
-	{"internal/cli", "controlplane/components/registry", "kok says which components take a former rendering again"},
+	{"internal/cli", "controlplane/components/registry", "kok says which components there are, and which take a former rendering again"},
 	{"internal/cli", "controlplane/etcdclusters", "kok reads what the status says of the data etcd"},
 	{"internal/cli", "controlplane/history", "kok shows the revisions of spec, and takes changes back by them"},
 	{"internal/cli", "controlplane/revision", "kok shows what was rendered of a revision of spec"},

@@ -51,6 +51,7 @@ var Component = components.Component{
 	After:      etcd.Components(),
 	Condition:  conditionsv1.ControlPlaneComponentsHealthyCondition,
 	Kubernetes: true,
+	ServesAPI:  true,
 	Settings: &components.Settings{
 		Field: "kubeAPIServer",
 		Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {

@@ -16,6 +16,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/verdict"
 )
@@ -108,13 +109,16 @@ func controlPlaneOf(c *controlplanev1.KOKControlPlane, deployments []appsv1.Depl
 		}
 		p.Components = append(p.Components, component)
 	}
-	p.Components = append(p.Components, Component{
-		Name: names.KubeAPIServer, Ready: ptr.Deref(c.Status.ReadyReplicas, 0), Desired: ptr.Deref(c.Status.DesiredReplicas, 0),
-	})
-	for _, name := range []string{names.KubeControllerManager, names.KubeScheduler} {
+	for _, component := range registry.Components {
+		if component.ServesAPI {
+			p.Components = append(p.Components, Component{
+				Name: component.Name, Ready: ptr.Deref(c.Status.ReadyReplicas, 0), Desired: ptr.Deref(c.Status.DesiredReplicas, 0),
+			})
+			continue
+		}
 		for _, d := range deployments {
-			if d.Labels[names.ComponentLabel] == name {
-				p.Components = append(p.Components, Component{Name: name, Ready: d.Status.ReadyReplicas, Desired: ptr.Deref(d.Spec.Replicas, 1)})
+			if d.Labels[names.ComponentLabel] == component.Name {
+				p.Components = append(p.Components, Component{Name: component.Name, Ready: d.Status.ReadyReplicas, Desired: ptr.Deref(d.Spec.Replicas, 1)})
 			}
 		}
 	}

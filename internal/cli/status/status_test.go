@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/exampleproxy"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
@@ -207,5 +208,15 @@ func TestAScreenHoldsSoManyRowsAndTellsOfMore(t *testing.T) {
 	}
 	if len(r.Machines.NotUp) != 30 {
 		t.Errorf("the data have %d machines", len(r.Machines.NotUp))
+	}
+}
+
+func TestANewComponentIsListedByItsDescription(t *testing.T) {
+	added, _ := exampleproxy.Register(t)
+	o := well()
+	o.deployments = append(o.deployments, deployment(added.Name, 1))
+	listed := report(o).ControlPlane.Components
+	if last := listed[len(listed)-1]; last.Name != added.Name || last.Ready != 1 || last.Desired != 2 {
+		t.Errorf("the last one is %+v", last)
 	}
 }
