@@ -30,6 +30,8 @@ type Component struct {
 	Ports []ports.Port
 	// Settings are the component's own field of spec; nil for etcd, of whose two clusters spec.etcd has what both share.
 	Settings *Settings
+	// Keys are those that rotate and that its pods have.
+	Keys HeldKeys
 	// Patches are what spec.patches may change.
 	Patches patches.Hosted
 	// Workload is an empty object of the kind that the component's pods are of.

@@ -24,6 +24,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/exampleproxy"
 )
 
 func TestPodsMountAndNameTheServiceAccountKeysOfThePhase(t *testing.T) {
@@ -59,10 +60,10 @@ func TestPodsMountAndNameTheServiceAccountKeysOfThePhase(t *testing.T) {
 				{}, {Trusted: []string{"", made}}, {Trusted: []string{"", made}, Used: made}, {Trusted: []string{made}, Used: made},
 			} {
 				same := slices.Equal(phase.Trusted, test.keys.Trusted) && phase.Used == test.keys.Used
-				if got := components.ServiceAccountKey.AreOf(having(components.ServiceAccountKey, phase), names.KubeAPIServer, apiServer); got != same {
+				if got := kubeapiserver.Component.HasKeys(components.ServiceAccountKey, having(components.ServiceAccountKey, phase), apiServer); got != same {
 					t.Errorf("it is %t that an API server has the keys of %+v", got, phase)
 				}
-				if got := components.ServiceAccountKey.AreOf(having(components.ServiceAccountKey, phase), names.KubeControllerManager, manager); got != (phase.Used == test.keys.Used) {
+				if got := kubecontrollermanager.Component.HasKeys(components.ServiceAccountKey, having(components.ServiceAccountKey, phase), manager); got != (phase.Used == test.keys.Used) {
 					t.Errorf("it is %t that the controller manager has the keys of %+v", got, phase)
 				}
 			}
@@ -93,18 +94,18 @@ func TestAPIServersHaveTheEncryptionConfigurationOfThePhase(t *testing.T) {
 		}
 		mountsKeys(t, manager, "encryption", nil)
 		for other, phase := range phases {
-			if got := components.EncryptionKey.AreOf(having(components.EncryptionKey, phase), names.KubeAPIServer, apiServer); got != (other == file) {
+			if got := kubeapiserver.Component.HasKeys(components.EncryptionKey, having(components.EncryptionKey, phase), apiServer); got != (other == file) {
 				t.Errorf("it is %t that a pod with %s has %s", got, file, other)
 			}
 		}
-		if got := components.EncryptionKey.IsRotated(names.KubeAPIServer, apiServer); got != (file != "encryption-configuration.yaml") {
+		if got := kubeapiserver.Component.HasRotatedKey(components.EncryptionKey, apiServer); got != (file != "encryption-configuration.yaml") {
 			t.Errorf("it is %t that a pod with %s has a key that a rotation made", got, file)
 		}
-		if components.ServiceAccountKey.IsRotated(names.KubeAPIServer, apiServer) {
+		if kubeapiserver.Component.HasRotatedKey(components.ServiceAccountKey, apiServer) {
 			t.Errorf("a pod with %s has a service account key that a rotation made", file)
 		}
 	}
-	if holders := components.EncryptionKey.Holders(); !slices.Equal(holders, []string{names.KubeAPIServer}) {
+	if holders := registry.Components.Holding(components.EncryptionKey).Names(); !slices.Equal(holders, []string{names.KubeAPIServer}) {
 		t.Errorf("the holders are %v", holders)
 	}
 }
@@ -127,25 +128,21 @@ func TestPodsTrustAndShowTheFrontProxyCAsOfThePhase(t *testing.T) {
 	for _, test := range phases {
 		in := variants["default"]()
 		in.FrontProxyCAs = test.keys
-		pods := map[string]*corev1.PodSpec{
-			names.KubeAPIServer:         renderedPod(t, kubeapiserver.Component, in),
-			names.KubeControllerManager: renderedPod(t, kubecontrollermanager.Component, in),
-			names.KubeScheduler:         renderedPod(t, kubescheduler.Component, in),
-		}
-		for component, pod := range pods {
+		for _, component := range []components.Component{kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component} {
+			pod := renderedPod(t, component, in)
 			filesAre(t, pod, "--requestheader-client-ca-file=", []string{test.trusted})
 			mountsKeys(t, pod, "front-proxy-ca", []string{test.trusted})
 			for _, other := range phases {
-				same := other.trusted == test.trusted && (component != names.KubeAPIServer || other.leaf == test.leaf)
-				if got := components.FrontProxyCA.AreOf(having(components.FrontProxyCA, other.keys), component, pod); got != same {
-					t.Errorf("it is %t that %s with %+v has %+v", got, component, test.keys, other.keys)
+				same := other.trusted == test.trusted && (component.Name != names.KubeAPIServer || other.leaf == test.leaf)
+				if got := component.HasKeys(components.FrontProxyCA, having(components.FrontProxyCA, other.keys), pod); got != same {
+					t.Errorf("it is %t that %s with %+v has %+v", got, component.Name, test.keys, other.keys)
 				}
 			}
-			if got := components.FrontProxyCA.IsRotated(component, pod); got != (test.trusted != "front-proxy-ca.crt") {
-				t.Errorf("it is %t that %s with %+v has a CA that a rotation made", got, component, test.keys)
+			if got := component.HasRotatedKey(components.FrontProxyCA, pod); got != (test.trusted != "front-proxy-ca.crt") {
+				t.Errorf("it is %t that %s with %+v has a CA that a rotation made", got, component.Name, test.keys)
 			}
 		}
-		apiServer := pods[names.KubeAPIServer]
+		apiServer := renderedPod(t, kubeapiserver.Component, in)
 		filesAre(t, apiServer, "--proxy-client-cert-file=", []string{test.leaf + ".crt"})
 		filesAre(t, apiServer, "--proxy-client-key-file=", []string{test.leaf + ".key"})
 		rotated, isRotated := strings.CutPrefix(test.leaf, components.RotatedCertsDirectory+"/")
@@ -227,11 +224,11 @@ func TestPodsTrustAndShowTheCAsOfEtcdOfThePhase(t *testing.T) {
 }
 
 // tellsPhase fails unless pods are of a phase: those that use keys, and those that trust them alone.
-func tellsPhase(t *testing.T, kind components.KeyKind, in *components.Input, data, events, apiServer *corev1.PodSpec, uses, trusts bool) {
+func tellsPhase(t *testing.T, kind *components.KeyKind, in *components.Input, data, events, apiServer *corev1.PodSpec, uses, trusts bool) {
 	t.Helper()
 	for component, is := range map[string]bool{
-		names.EtcdData: kind.AreOf(in, names.EtcdData, data) == uses, names.EtcdEvents: kind.AreOf(in, names.EtcdEvents, events) == trusts,
-		names.KubeAPIServer: kind.AreOf(in, names.KubeAPIServer, apiServer) == uses,
+		names.EtcdData: etcd.Data.AsComponent().HasKeys(kind, in, data) == uses, names.EtcdEvents: etcd.Events.AsComponent().HasKeys(kind, in, events) == trusts,
+		names.KubeAPIServer: kubeapiserver.Component.HasKeys(kind, in, apiServer) == uses,
 	} {
 		if !is {
 			t.Errorf("of %s it is not told whether it has %+v and %+v", component, in.EtcdCAs, in.EtcdEventsCAs)
@@ -309,10 +306,10 @@ func TestPodsTellWhichCAOfEtcdARotationMade(t *testing.T) {
 			for _, component := range []components.Component{etcd.Data.AsComponent(), etcd.Events.AsComponent(), kubeapiserver.Component} {
 				pod := renderedPod(t, component, in)
 				wantData := component.Name == names.EtcdData && data.trusted != "" || component.Name == names.KubeAPIServer && data.leaf != ""
-				if got := components.EtcdCA.IsRotated(component.Name, pod); got != wantData {
+				if got := component.HasRotatedKey(components.EtcdCA, pod); got != wantData {
 					t.Errorf("%s with %+v and %+v: it is %t that a rotation made its CA of the data", component.Name, data.keys, events.keys, got)
 				}
-				if got := components.EtcdEventsCA.IsRotated(component.Name, pod); got != (component.Name == names.EtcdEvents && events.trusted != "") {
+				if got := component.HasRotatedKey(components.EtcdEventsCA, pod); got != (component.Name == names.EtcdEvents && events.trusted != "") {
 					t.Errorf("%s with %+v and %+v: it is %t that a rotation made its CA of events", component.Name, data.keys, events.keys, got)
 				}
 			}
@@ -346,13 +343,14 @@ func TestLeavesOfSeveralCAsAreInOneVolume(t *testing.T) {
 
 // A component that has a key which rotates, and that nobody knows to have it, would keep the former one.
 func TestWhoeverMountsAKeyThatRotatesFollowsItsRotation(t *testing.T) {
+	exampleproxy.Register(t)
 	in := variants["default"]()
 	made := components.KeyFiles{Trusted: []string{"0123456789"}, Used: "0123456789"}
 	in.ServiceAccountKeys, in.EncryptionKeys, in.ClusterCAs, in.FrontProxyCAs, in.EtcdCAs, in.EtcdEventsCAs = made, made, made, made, made, made
 	for _, component := range registry.Components {
 		pod := renderedPod(t, component, in)
-		for _, kind := range []components.KeyKind{components.EtcdCA, components.EtcdEventsCA} {
-			if slices.Contains(kind.Holders(), component.Name) && !kind.AreOf(in, component.Name, pod) {
+		for _, kind := range []*components.KeyKind{components.EtcdCA, components.EtcdEventsCA} {
+			if slices.Contains(registry.Components.Holding(kind).Names(), component.Name) && !component.HasKeys(kind, in, pod) {
 				t.Errorf("%s does not have the CA of etcd of its phase", component.Name)
 			}
 		}
@@ -418,11 +416,11 @@ func TestPodsTrustAndShowTheClusterCAsOfThePhase(t *testing.T) {
 			}
 			for _, other := range phases {
 				same := other.Used == files.Used && other.Shown == files.Shown && slices.Equal(other.Trusted, files.Trusted)
-				if got := components.ClusterCA.AreOf(having(components.ClusterCA, other), component.Name, pod); got != same {
+				if got := component.HasKeys(components.ClusterCA, having(components.ClusterCA, other), pod); got != same {
 					t.Errorf("it is %t that %s with %+v has %+v", got, component.Name, files, other)
 				}
 			}
-			if got := components.ClusterCA.IsRotated(component.Name, pod); got != (len(files.Trusted) > 0) {
+			if got := component.HasRotatedKey(components.ClusterCA, pod); got != (len(files.Trusted) > 0) {
 				t.Errorf("it is %t that %s with %+v has a CA that a rotation made", got, component.Name, files)
 			}
 		}
@@ -469,14 +467,14 @@ func TestTheCAOfKubeletsThatAUserGivesStays(t *testing.T) {
 		in.Spec.KubeAPIServer.ExtraArgs = []controlplanev1.Arg{{Name: "kubelet-certificate-authority", Value: ptr.To("/own/ca.crt")}}
 		pod := renderedPod(t, kubeapiserver.Component, in)
 		filesAre(t, pod, "--kubelet-certificate-authority=", []string{"/own/ca.crt"})
-		if !components.ClusterCA.AreOf(having(components.ClusterCA, files), names.KubeAPIServer, pod) {
+		if !kubeapiserver.Component.HasKeys(components.ClusterCA, having(components.ClusterCA, files), pod) {
 			t.Errorf("with %+v it does not have the CAs of its phase", files)
 		}
 	}
 }
 
 // having is the input of a tenant whose keys of a kind are in a phase.
-func having(kind components.KeyKind, files components.KeyFiles) *components.Input {
+func having(kind *components.KeyKind, files components.KeyFiles) *components.Input {
 	in := variants["default"]()
 	*kind.In(in) = files
 	return in

@@ -24,20 +24,19 @@ const (
 	mostMembers = 7
 )
 
-// SetKeys has pods of a component mount and name the files of keys that rotations made. Keys that never rotated change nothing. kubelet starts
+// Set has pods of the component mount and name the files of keys that rotations made. Keys that never rotated change nothing. kubelet starts
 // no pod before the Secret has all files that the pod mounts.
-func SetKeys(template *corev1.PodTemplateSpec, in *Input, component string) {
-	for _, kind := range keyKinds {
-		if files := kind.of(*kind.In(in), component); !files.isZero() {
-			holder, _ := kind.holder(component)
-			holder.set(&template.Spec, in)
+func (k HeldKeys) Set(template *corev1.PodTemplateSpec, in *Input, component string) {
+	for _, held := range k {
+		if files := held.reduced(*held.Kind.In(in)); !files.NeverRotated() {
+			held.set(&template.Spec, in, component)
 		}
 	}
 }
 
-func (h keyHolder) set(pod *corev1.PodSpec, in *Input) {
-	if h.members != nil {
-		h.mountMembers(pod, in)
+func (h HeldKey) set(pod *corev1.PodSpec, in *Input, component string) {
+	if h.Members != nil {
+		h.mountMembers(pod, in, component)
 		return
 	}
 	container := &pod.Containers[0]
@@ -57,22 +56,22 @@ func (h keyHolder) set(pod *corev1.PodSpec, in *Input) {
 		})
 		volume.Secret.Items = append(volume.Secret.Items, byName(named[keyMaterialVolume])...)
 	}
-	h.mountRotated(pod, names.Certs(in.Cluster.Name, h.component), byName(named[rotatedCertsVolume]))
+	h.mountRotated(pod, names.Certs(in.Cluster.Name, component), byName(named[rotatedCertsVolume]))
 }
 
 // without leaves out arguments that yield to those of users.
-func (h keyHolder) without(args []string) keyHolder {
+func (h HeldKey) without(args []string) HeldKey {
 	madeWith, _ := h.named(&Input{})
-	h.arguments = slices.DeleteFunc(slices.Clone(h.arguments), func(a keyArgument) bool {
-		return a.yields && slices.ContainsFunc(args, func(arg string) bool {
-			return nameOf(arg) == a.name && !slices.Contains(madeWith, arg)
+	h.Arguments = slices.DeleteFunc(slices.Clone(h.Arguments), func(a KeyArgument) bool {
+		return a.Yields && slices.ContainsFunc(args, func(arg string) bool {
+			return nameOf(arg) == a.Name && !slices.Contains(madeWith, arg)
 		})
 	})
 	return h
 }
 
 // mountRotated adds files to the volume with files that rotations made. Kinds share this volume, and may share a file.
-func (h keyHolder) mountRotated(pod *corev1.PodSpec, certs string, files []corev1.KeyToPath) {
+func (h HeldKey) mountRotated(pod *corev1.PodSpec, certs string, files []corev1.KeyToPath) {
 	if len(files) == 0 {
 		return
 	}
@@ -97,12 +96,12 @@ func (h keyHolder) mountRotated(pod *corev1.PodSpec, certs string, files []corev
 // mountMembers has members find the files of their phase under the paths that they always have. kubelet starts no pod without the files that
 // all members have. The leaves of single members are optional, because one template is for all members: it takes those that are there. They are
 // never late, because the Secret had the leaves of all members when it got the common files.
-func (h keyHolder) mountMembers(pod *corev1.PodSpec, in *Input) {
-	certs := corev1.LocalObjectReference{Name: names.Certs(in.Cluster.Name, h.component)}
-	files, used := h.members.common(in), h.members.used(in)
+func (h HeldKey) mountMembers(pod *corev1.PodSpec, in *Input, component string) {
+	certs := corev1.LocalObjectReference{Name: names.Certs(in.Cluster.Name, component)}
+	files, used := h.Members.common(in), h.Members.Used(in)
 	var leaves []corev1.KeyToPath
 	for ordinal := range mostMembers {
-		member := fmt.Sprintf("%s-%d", names.Object(in.Cluster.Name, h.component), ordinal)
+		member := fmt.Sprintf("%s-%d", names.Object(in.Cluster.Name, component), ordinal)
 		leaves = append(leaves, leafAs(member, used, ".crt"), leafAs(member, used, ".key"))
 	}
 	at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == certsVolume })
@@ -122,8 +121,8 @@ func byName(keys []string) []corev1.KeyToPath {
 }
 
 // names reports whether an argument names a file of a key.
-func (h keyHolder) names(arg string) bool {
-	return slices.ContainsFunc(h.arguments, func(a keyArgument) bool { return a.name == nameOf(arg) })
+func (h HeldKey) names(arg string) bool {
+	return slices.ContainsFunc(h.Arguments, func(a KeyArgument) bool { return a.Name == nameOf(arg) })
 }
 
 // nameOf is the name of an argument.
@@ -133,22 +132,22 @@ func nameOf(arg string) string {
 }
 
 // named are the arguments that name files, and the files by the volume that has them.
-func (h keyHolder) named(in *Input) (arguments []string, named map[string][]string) {
+func (h HeldKey) named(in *Input) (arguments []string, named map[string][]string) {
 	named = map[string][]string{}
 	add := func(volume, file string) {
 		if !slices.Contains(named[volume], file) {
 			named[volume] = append(named[volume], file)
 		}
 	}
-	for _, argument := range h.arguments {
-		for _, file := range argument.files(in) {
+	for _, argument := range h.Arguments {
+		for _, file := range argument.Files(in) {
 			directory, volume := argument.place(file)
-			arguments = append(arguments, "--"+argument.name+"="+directory+"/"+file)
+			arguments = append(arguments, "--"+argument.Name+"="+directory+"/"+file)
 			add(volume, file)
 		}
 	}
-	if h.further != nil {
-		for _, file := range h.further(in) {
+	if h.Further != nil {
+		for _, file := range h.Further(in) {
 			add(rotatedCertsVolume, file)
 		}
 	}
@@ -156,11 +155,11 @@ func (h keyHolder) named(in *Input) (arguments []string, named map[string][]stri
 }
 
 // place is where pods find a file of an argument.
-func (a keyArgument) place(file string) (directory, volume string) {
+func (a KeyArgument) place(file string) (directory, volume string) {
 	switch {
-	case !a.ofComponent:
+	case !a.OfComponent:
 		return KeyMaterialDirectory, keyMaterialVolume
-	case slices.Contains(a.files(&Input{}), file):
+	case slices.Contains(a.Files(&Input{}), file):
 		return CertsDirectory, certsVolume
 	}
 	return RotatedCertsDirectory, rotatedCertsVolume

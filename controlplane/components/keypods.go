@@ -9,8 +9,8 @@ import (
 )
 
 // present are the arguments of a pod that name files; false for a pod of another component.
-func (h keyHolder) present(pod *corev1.PodSpec) ([]string, bool) {
-	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == h.component })
+func (h HeldKey) present(pod *corev1.PodSpec, component string) ([]string, bool) {
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == component })
 	if i < 0 {
 		return nil, false
 	}
@@ -33,39 +33,39 @@ func mounted(pod *corev1.PodSpec) []corev1.KeyToPath {
 	return items
 }
 
-// AreOf reports whether a pod of a component has the files of its phase.
-func (k KeyKind) AreOf(in *Input, component string, pod *corev1.PodSpec) bool {
-	holder, has := k.holder(component)
-	if has && holder.members != nil {
-		wanted := holder.members.common(in)
-		if slices.Equal(wanted, holder.members.common(&Input{})) {
+// HasKeys reports whether a pod of the component has the files of a kind that an input names.
+func (c Component) HasKeys(kind *KeyKind, in *Input, pod *corev1.PodSpec) bool {
+	held, has := c.Keys.of(kind)
+	if has && held.Members != nil {
+		wanted := held.Members.common(in)
+		if slices.Equal(wanted, held.Members.common(&Input{})) {
 			wanted = nil
 		}
 		return slices.Equal(mounted(pod), wanted)
 	}
-	holder.arguments = slices.DeleteFunc(slices.Clone(holder.arguments), func(a keyArgument) bool { return a.yields })
-	present, found := holder.present(pod)
+	held.Arguments = slices.DeleteFunc(slices.Clone(held.Arguments), func(a KeyArgument) bool { return a.Yields })
+	present, found := held.present(pod, c.Name)
 	if !has || !found {
 		return false
 	}
-	wanted, _ := holder.named(in)
+	wanted, _ := held.named(in)
 	slices.Sort(present)
 	slices.Sort(wanted)
 	return slices.Equal(present, wanted)
 }
 
-// IsRotated reports whether a pod of a component has a key that a rotation made. Files that kinds share do not count.
-func (k KeyKind) IsRotated(component string, pod *corev1.PodSpec) bool {
-	holder, _ := k.holder(component)
-	if holder.members != nil {
+// HasRotatedKey reports whether a pod of the component has a key of a kind that a rotation made. Files that kinds share do not count.
+func (c Component) HasRotatedKey(kind *KeyKind, pod *corev1.PodSpec) bool {
+	held, _ := c.Keys.of(kind)
+	if held.Members != nil {
 		// The file with CAs for peers is of the kind that members use. All else may tell of another kind.
-		return holder.uses && slices.ContainsFunc(mounted(pod), func(item corev1.KeyToPath) bool {
+		return held.Uses && slices.ContainsFunc(mounted(pod), func(item corev1.KeyToPath) bool {
 			return item.Path == MemberCAs && item.Key != item.Path
 		})
 	}
-	holder.arguments = slices.DeleteFunc(slices.Clone(holder.arguments), func(a keyArgument) bool { return a.shared || a.yields })
-	present, _ := holder.present(pod)
-	madeWith, _ := holder.named(&Input{})
+	held.Arguments = slices.DeleteFunc(slices.Clone(held.Arguments), func(a KeyArgument) bool { return a.Shared || a.Yields })
+	present, _ := held.present(pod, c.Name)
+	madeWith, _ := held.named(&Input{})
 	return slices.ContainsFunc(present, func(arg string) bool {
 		_, file, _ := strings.Cut(arg, "=")
 		ours := strings.HasPrefix(file, KeyMaterialDirectory+"/") || strings.HasPrefix(file, RotatedCertsDirectory+"/")

@@ -30,6 +30,14 @@ func (l List) ServingAPI() []string {
 	return l.namesOf(func(c Component) bool { return c.ServesAPI })
 }
 
+// Holding are those whose pods have keys of a kind.
+func (l List) Holding(kind *KeyKind) List {
+	return slices.DeleteFunc(slices.Clone(l), func(c Component) bool {
+		_, holds := c.Keys.of(kind)
+		return !holds
+	})
+}
+
 // OfCondition are the names of those that a condition tells of.
 func (l List) OfCondition(condition string) []string {
 	return l.namesOf(func(c Component) bool { return c.Condition == condition })

@@ -46,6 +46,10 @@ type Replicated struct {
 	Args  func(in *Input) map[string]string
 	// Arguments are what users may say in extraArgs.
 	Arguments arguments.Rules
+	// ClusterCA are arguments that name files of the cluster CA beside those that all such programs have, and Keys the keys that it has beside
+	// that CA and the front proxy CA.
+	ClusterCA []KeyArgument
+	Keys      HeldKeys
 	// Network, if there, is the part of the tenant's network that Args name.
 	Network func(network Network) Network
 }
@@ -57,6 +61,7 @@ func (r Replicated) Component() Component {
 		After:      []string{names.KubeAPIServer},
 		Condition:  conditionsv1.ControlPlaneComponentsHealthyCondition,
 		Kubernetes: true,
+		Keys:       r.keys(),
 		Settings: &Settings{
 			Field: r.Field,
 			Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
@@ -80,6 +85,40 @@ func (r Replicated) Component() Component {
 	}
 }
 
+// keys are those that rotate and that its pods have. Its kubeconfig names a leaf, too.
+func (r Replicated) keys() HeldKeys {
+	return append(slices.Clone(r.Keys),
+		HeldKey{
+			Kind: ClusterCA, Trusts: true, Uses: true, Shows: true, Further: clientLeaf,
+			Arguments: slices.Concat([]KeyArgument{ClientCAs}, r.ClusterCA, kubeconfigs, ServingLeaf),
+		},
+		HeldKey{Kind: FrontProxyCA, Trusts: true, Arguments: []KeyArgument{FrontProxyTrust}},
+	)
+}
+
+// kubeconfigs lead to API servers.
+var kubeconfigs = []KeyArgument{
+	{Name: "authentication-kubeconfig", Files: kubeconfigFile, OfComponent: true},
+	{Name: "authorization-kubeconfig", Files: kubeconfigFile, OfComponent: true},
+	{Name: "kubeconfig", Files: kubeconfigFile, OfComponent: true},
+}
+
+func kubeconfigFile(in *Input) []string { return []string{KubeconfigOf(in.ClusterCAs)} }
+
+// KubeconfigOf is the name of the kubeconfig that trusts the CAs, and shows the leaf by the one that is in use.
+func KubeconfigOf(cas KeyFiles) string {
+	return pki.TrustedFileOfBoth(KubeconfigFile, cas.Trusted, []string{cas.Used})
+}
+
+// clientLeaf are the files of the leaf that kubeconfigs name, where a rotation made it.
+func clientLeaf(in *Input) []string {
+	if in.ClusterCAs.Used == "" {
+		return nil
+	}
+	leaf := certificates.LeafName(ClientCert, in.ClusterCAs.Used)
+	return []string{leaf + ".crt", leaf + ".key"}
+}
+
 func (r Replicated) clearUnused(in *Input) {
 	network := Network{}
 	if r.Network != nil {
@@ -91,7 +130,7 @@ func (r Replicated) clearUnused(in *Input) {
 		ImageRepository: in.Spec.ImageRepository,
 		ImagePullSecret: in.Spec.ImagePullSecret,
 	}
-	ReduceKeys(in, r.Name)
+	r.keys().Reduce(in)
 	*r.Spec(&own) = *r.Spec(&in.Spec)
 	own.Metrics = in.Spec.Metrics
 	in.Spec = own
@@ -114,7 +153,7 @@ func (r Replicated) objects(in *Input) ([]client.Object, error) {
 	container := &template.Spec.Containers[0]
 	container.Image = in.Image(r.Name, spec.Image)
 	container.Args = Args(container.Args, args, spec.ExtraArgs)
-	SetKeys(template, in, r.Name)
+	r.keys().Set(template, in, r.Name)
 	SetPort(container, r.Port.Name, port)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		Probe(probe, port)

@@ -30,6 +30,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -144,8 +145,8 @@ func (e *rotatedEtcd) rotate(phase rotation.Phase) etcdPhaseFiles {
 	if has.manager, err = e.issuer().ClientTLS(e.cluster.Signer, names.ManagerUser, nil, ""); err != nil {
 		e.t.Fatal(err)
 	}
-	server, cas := e.secret(names.KubeAPIServer), pki.TrustedFileOfBoth(components.EtcdCAs, e.input.EtcdCAs.Trusted, e.input.EtcdEventsCAs.Trusted)
-	leaf := certificates.LeafName(components.EtcdClient, e.input.EtcdCAs.Used)
+	server, cas := e.secret(names.KubeAPIServer), pki.TrustedFileOfBoth(kubeapiserver.EtcdCAFile, e.input.EtcdCAs.Trusted, e.input.EtcdEventsCAs.Trusted)
+	leaf := certificates.LeafName(kubeapiserver.EtcdClientCert, e.input.EtcdCAs.Used)
 	has.apiServer = clientOf(e.t, server[cas], server[leaf+".crt"], server[leaf+".key"])
 	return has
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
@@ -32,7 +33,7 @@ func readHolders(ctx context.Context, of *Facts) (*holders, error) {
 	seen := &holders{workloads: map[string]client.Object{}, absent: map[string]bool{}, pods: pods}
 	kinds := workloads.Kinds(of.ControlPlane)
 	for i := range rotatingKinds {
-		for _, component := range rotatingKinds[i].pods.Holders() {
+		for _, component := range registry.Components.Holding(rotatingKinds[i].pods).Names() {
 			workload, at := kinds[component], client.ObjectKey{Namespace: of.Cluster.Namespace, Name: names.Object(of.Cluster.Name, component)}
 			if seen.absent[component] = workload == nil; workload == nil || seen.workloads[component] != nil {
 				continue
@@ -52,13 +53,13 @@ func readHolders(ctx context.Context, of *Facts) (*holders, error) {
 // stopped.
 func (h *holders) behind(in *components.Input, kind *rotatingKind) []string {
 	var behind []string
-	for _, component := range kind.pods.Holders() {
-		workload := h.workloads[component]
-		if !h.absent[component] && (workload == nil || !kind.pods.AreOf(in, component, &patches.PodTemplate(workload).Spec) || !rolledOut(workload)) {
-			behind = append(behind, component)
+	for _, component := range registry.Components.Holding(kind.pods) {
+		workload := h.workloads[component.Name]
+		if !h.absent[component.Name] && (workload == nil || !component.HasKeys(kind.pods, in, &patches.PodTemplate(workload).Spec) || !rolledOut(workload)) {
+			behind = append(behind, component.Name)
 		}
-		for i := range h.pods[component] {
-			if pod := &h.pods[component][i]; !hostpods.Ended(pod) && !kind.pods.AreOf(in, component, &pod.Spec) {
+		for i := range h.pods[component.Name] {
+			if pod := &h.pods[component.Name][i]; !hostpods.Ended(pod) && !component.HasKeys(kind.pods, in, &pod.Spec) {
 				behind = append(behind, "pod "+pod.Name)
 			}
 		}

@@ -17,7 +17,7 @@ type rotatingKind struct {
 	asked    controlplanev1.KeyKind
 	material string
 	// pods says which pods have keys of the kind, and how their specs show which.
-	pods components.KeyKind
+	pods *components.KeyKind
 	// data are the data keys of the kind's rotation in the host cluster's copy.
 	data string
 	// seen adds what pods do not show: what needs the former key, or what does not have the keys of the phase. It is called in the phases

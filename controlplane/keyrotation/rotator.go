@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -241,7 +242,7 @@ func (u *run) rotationState(kind *rotatingKind) rotation.State {
 // volatileHolders are etcd clusters that have keys of the kind, and whose members lose their data when their pods are replaced.
 func (f *Facts) volatileHolders(kind *rotatingKind) []string {
 	return slices.DeleteFunc(etcdclusters.Of(f.ControlPlane), func(component string) bool {
-		return !slices.Contains(kind.pods.Holders(), component) ||
+		return !slices.Contains(registry.Components.Holding(kind.pods).Names(), component) ||
 			etcdclusters.Spec(f.ControlPlane, component).Storage.Type != controlplanev1.EtcdStorageEmptyDir
 	})
 }
@@ -278,10 +279,10 @@ func (u *run) lostRotations() error {
 		if u.keys.Rotation(kind.material) != nil {
 			continue
 		}
-		for _, component := range kind.pods.Holders() {
-			for i := range u.of.Pods[component] {
-				pod := &u.of.Pods[component][i]
-				if !hostpods.Ended(pod) && kind.pods.IsRotated(component, &pod.Spec) {
+		for _, component := range registry.Components.Holding(kind.pods) {
+			for i := range u.of.Pods[component.Name] {
+				pod := &u.of.Pods[component.Name][i]
+				if !hostpods.Ended(pod) && component.HasRotatedKey(kind.pods, &pod.Spec) {
 					return fmt.Errorf("pod %s has the %s of a rotation, and both copies of that are missing: Secret %s-%s in the management cluster and data key %s of Secret %s in the host cluster; restore one of them from a backup",
 						pod.Name, kind.material, u.of.Cluster.Name, pki.RotationPurpose, kind.data, names.KeyMaterial(u.of.Cluster.Name))
 				}

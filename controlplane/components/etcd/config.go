@@ -20,7 +20,7 @@ import (
 // docs/decisions/certificates.md#peers-dial-with-a-certificate-without-san.
 const (
 	CAFile        = components.MemberCAs
-	ClientCAFile  = components.MemberClientCAs
+	ClientCAFile  = "client-ca.crt"
 	PeerClient    = components.MemberClient
 	certSuffix    = ".crt"
 	keySuffix     = ".key"

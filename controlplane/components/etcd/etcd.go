@@ -60,6 +60,8 @@ type Cluster struct {
 	// Signer signs the certificates of members, and trusted are files with those whom members trust as each other and as clients.
 	Signer  pki.Signer
 	trusted func(keys *pki.KeyMaterial) (map[string][]byte, error)
+	// keys are those that rotate and that members have.
+	keys components.HeldKeys
 }
 
 var (
@@ -69,6 +71,7 @@ var (
 		Field:       "data",
 		Signer:      pki.EtcdCA,
 		trusted:     trustedByData,
+		keys:        dataKeys,
 		FoundAnewBy: "spec.etcd.restore",
 		Part:        func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &etcd.Data },
 		client:      ports.Port{Name: "client", Offset: 1, Usual: 2379},
@@ -82,6 +85,7 @@ var (
 		Field:       "events",
 		Signer:      pki.EtcdEventsCA,
 		trusted:     trustedByEvents,
+		keys:        eventsKeys,
 		FoundAnewBy: "spec.etcd.events.foundAnewAt",
 		Part: func(etcd *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec {
 			return &etcd.Events.EtcdClusterSpec
@@ -140,6 +144,7 @@ func (c Cluster) AsComponent() components.Component {
 			return c.Component == names.EtcdEvents && spec.Etcd.EventsInData()
 		},
 		Condition: conditionsv1.EtcdClusterHealthyCondition,
+		Keys:      c.keys,
 		Patches: patches.Hosted{
 			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true, Snapshots: c.TakesSnapshots(),
 			Replicas: "set spec.etcd." + c.Field + ".replicas",
@@ -161,7 +166,7 @@ func (c Cluster) AsComponent() components.Component {
 
 func (c Cluster) clearUnused(in *components.Input) {
 	in.Network, in.Addresses, in.Exposure = components.Network{}, nil, components.Exposure{}
-	components.ReduceKeys(in, c.Component)
+	c.keys.Reduce(in)
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,
@@ -350,7 +355,7 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 		})
 	}
 	container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(*c.Spec(in).QuotaBackendSize)}
-	components.SetKeys(template, in, c.Component)
+	c.keys.Set(template, in, c.Component)
 	c.adaptPrepare(&template.Spec, in)
 	c.adaptBackup(&template.Spec, in)
 	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})

@@ -27,11 +27,11 @@ import (
 // Names of the leaf certificates in the component's Secret, as the asset's arguments name them.
 const (
 	ServerCert           = "server"
-	EtcdClientCert       = components.EtcdClient
-	KubeletClientCert    = components.KubeletClient
-	FrontProxyClientCert = components.FrontProxyClient
+	EtcdClientCert       = "etcd-client"
+	KubeletClientCert    = "kubelet-client"
+	FrontProxyClientCert = "front-proxy-client"
 	// EtcdCAFile holds the CAs of both etcd clusters.
-	EtcdCAFile = components.EtcdCAs
+	EtcdCAFile = "etcd-ca.crt"
 )
 
 //go:embed pod.yaml
@@ -52,6 +52,7 @@ var Component = components.Component{
 	Condition:  conditionsv1.ControlPlaneComponentsHealthyCondition,
 	Kubernetes: true,
 	ServesAPI:  true,
+	Keys:       keys,
 	Settings: &components.Settings{
 		Field: "kubeAPIServer",
 		Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
@@ -93,7 +94,7 @@ func ownHosts(in *components.Input) (field string, replicas int32) {
 
 func clearUnused(in *components.Input) {
 	in.Network.PodCIDRs = nil
-	components.ReduceKeys(in, names.KubeAPIServer)
+	keys.Reduce(in)
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,
@@ -238,7 +239,7 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 		addKonnectivity(template, in)
 	}
 	container.Args = components.Args(container.Args, args, spec.ExtraArgs)
-	components.SetKeys(template, in, names.KubeAPIServer)
+	keys.Set(template, in, names.KubeAPIServer)
 
 	components.SetPort(container, HTTPS.Name, in.Ports.APIServer)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {

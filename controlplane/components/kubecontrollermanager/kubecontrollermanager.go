@@ -9,6 +9,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
@@ -29,6 +30,14 @@ var Component = components.Replicated{
 	Asset:     deployment,
 	Args:      args,
 	Arguments: rules,
+	ClusterCA: []components.KeyArgument{
+		{Name: "cluster-signing-cert-file", Files: components.ClusterCA.Used(pki.CACert)},
+		{Name: "cluster-signing-key-file", Files: components.ClusterCA.Used(pki.CAKey)},
+		{Name: "root-ca-file", Files: components.ClusterCA.Trusted(pki.CACert)},
+	},
+	Keys: components.HeldKeys{{Kind: components.ServiceAccountKey, Uses: true, Arguments: []components.KeyArgument{
+		{Name: "service-account-private-key-file", Files: components.ServiceAccountKey.Used(pki.ServiceAccountKey)},
+	}}},
 	Network: func(network components.Network) components.Network {
 		return components.Network{PodCIDRs: network.PodCIDRs, ServiceCIDRs: network.ServiceCIDRs}
 	},

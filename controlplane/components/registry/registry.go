@@ -1,6 +1,6 @@
 // Package registry has the list of the components of a control plane. A new one is a folder beside this one, its name in
 // package names, and a line here; what everything else needs of a component follows from its description. CONTRIBUTING.md, "A new
-// component", has what it may need beside that: rights in the tenant, keys that rotate, the API, tests and documents.
+// component", has what it may need beside that: rights in the tenant, the API, tests and documents.
 package registry
 
 import (
