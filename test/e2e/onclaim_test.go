@@ -110,8 +110,8 @@ func (c *onClaim) verified() (slots []string) {
 	return slots
 }
 
-var _ = Describe("The etcd of a tenant whose snapshots are on a claim", Label(full, etcdBackups), func() {
-	It("takes them there, verifies them, and is restored in place from there", Label("on_claim"), func(ctx SpecContext) {
+var _ = Describe("The etcd of a tenant whose snapshots are on a claim", Label(full, etcdBackups, onAClaim), func() {
+	It("takes them there, verifies them, and is restored in place from there", func(ctx SpecContext) {
 		c := newOnClaim(ctx, "on-claim")
 		c.createToLose(ctx)
 		taken, has := c.takeAll(ctx)

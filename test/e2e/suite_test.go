@@ -47,9 +47,10 @@ const (
 	onDisks    = "disks"
 	soak       = "soak"
 	// etcdBackups are about snapshots of the etcd of a tenant; formerData are those of them about members that come back with data from
-	// before a restore.
+	// before a restore, onAClaim those about snapshots on a volume that is claimed.
 	etcdBackups = "etcd_backups"
 	formerData  = "former_data"
+	onAClaim    = "on_claim"
 	// monitored are those of metrics in a real Prometheus.
 	monitored = "monitoring"
 	// features are about what a tenant may be given beside the usual.
