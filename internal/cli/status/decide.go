@@ -82,10 +82,21 @@ func clusterOf(o *objects) Cluster {
 		leaveOut = append(leaveOut, clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.ClusterControlPlaneInitializedCondition)
 		explained = !conditions.IsTrue(o.controlPlane, conditionsv1.AvailableCondition)
 	}
-	if c.Conditions = news(o.cluster, leaveOut...); len(c.Conditions) == 0 && !explained {
+	if withoutInfrastructure(o.cluster) {
+		leaveOut = append(leaveOut, clusterv1.ClusterInfrastructureReadyCondition)
+		c.Available = conditions.IsTrue(o.cluster, clusterv1.ClusterControlPlaneAvailableCondition) &&
+			conditions.IsTrue(o.cluster, clusterv1.ClusterRemoteConnectionProbeCondition)
+	}
+	if c.Conditions = news(o.cluster, leaveOut...); len(c.Conditions) == 0 && !explained && !c.Available {
 		c.Conditions = news(o.cluster, slices.DeleteFunc(leaveOut, func(name string) bool { return name == clusterv1.AvailableCondition })...)
 	}
 	return c
+}
+
+// withoutInfrastructure reports whether a Cluster is a control plane alone. Cluster API leaves its conditions InfrastructureReady and Available
+// Unknown for good (setInfrastructureReadyCondition in its core/reconcilers/cluster).
+func withoutInfrastructure(cluster *clusterv1.Cluster) bool {
+	return !cluster.Spec.InfrastructureRef.IsDefined() && !cluster.Spec.Topology.IsDefined()
 }
 
 func endpoint(host string, port int32) string {

@@ -52,6 +52,7 @@ func etcd(name string, ready int32, last controlplanev1.EtcdMemberState) control
 func well() *objects {
 	o := &objects{cluster: &clusterv1.Cluster{ObjectMeta: named("blue")}, controlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: named("blue")}}
 	o.cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "192.0.2.10", Port: 30443}
+	o.cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IDCCluster", Name: "blue"}
 	o.cluster.Status.Phase = "Provisioned"
 	o.cluster.Status.Conditions = []metav1.Condition{
 		is("Available", yes, "Available", "", time.Hour), is("ControlPlaneAvailable", yes, "Available", "", time.Hour),
@@ -166,13 +167,35 @@ func open() *objects {
 	return o
 }
 
+// alone is a control plane that is well, of a Cluster without infrastructure.
+func alone() *objects {
+	o := well()
+	o.cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
+	o.cluster.Status.Conditions[0] = is("Available", unknown, "AvailableUnknown", "* InfrastructureReady: Please check controller logs for errors", time.Hour)
+	o.cluster.Status.Conditions = append(o.cluster.Status.Conditions, is("RemoteConnectionProbe", yes, "ProbeSucceeded", "", time.Hour),
+		is("InfrastructureReady", unknown, "InternalError", "Please check controller logs for errors", time.Hour))
+	o.machines, o.idcMachines, o.machineDeployments, o.hosts = nil, nil, nil, nil
+	return o
+}
+
+// unreached is the same, and Cluster API does not reach its API.
+func unreached() *objects {
+	o := alone()
+	for i := range o.cluster.Status.Conditions {
+		if c := &o.cluster.Status.Conditions[i]; c.Type == "RemoteConnectionProbe" {
+			*c = is(c.Type, no, "ProbeFailed", "the API does not answer", time.Minute)
+		}
+	}
+	return o
+}
+
 func TestReports(t *testing.T) {
 	for name, test := range map[string]struct {
 		objects         *objects
 		available, well bool
 	}{
 		"well": {well(), true, true}, "waiting": {waiting(), true, false}, "down": {down(), false, false}, "foreign": {foreign(), false, false},
-		"open": {open(), true, true},
+		"open": {open(), true, true}, "alone": {alone(), true, true}, "unreached": {unreached(), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := report(test.objects)

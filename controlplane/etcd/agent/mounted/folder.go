@@ -36,9 +36,15 @@ func OpenFolder(path string) (Folder, error) {
 	return Folder{path, now}, err
 }
 
+// errNoConfig is said by a member whose pod is older than the manager's Secret.
+var errNoConfig = errors.New("its configuration is not there yet: kubelet brings it within two minutes")
+
 // Config reads how a tenant is backed up.
 func (f Folder) Config() (backup.Config, error) {
 	file, err := read(filepath.Join(f.now, backup.ConfigFile), maxConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return backup.Config{}, errNoConfig
+	}
 	if err != nil {
 		return backup.Config{}, err
 	}

@@ -79,3 +79,13 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestAConfigurationThatIsNotThereIsYetToCome(t *testing.T) {
+	folder, err := OpenFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Config(); err == nil || !strings.Contains(err.Error(), "not there yet") {
+		t.Errorf("it says %v", err)
+	}
+}
