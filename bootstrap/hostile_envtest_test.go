@@ -4,8 +4,12 @@ package main
 
 import (
 	"encoding/pem"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,11 +19,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 // hostileTenant is a worker whose Cluster has the API server of an attacker, and a user of their choice for the manager.
@@ -144,5 +151,70 @@ func TestFinding3AnAnswerWithoutAnEndIsNotRead(t *testing.T) {
 	w.notReached("more than 32768 KiB")
 	if written.Load() > 64<<20 {
 		t.Errorf("%d bytes were taken", written.Load())
+	}
+}
+
+// inFrontOf answers in place of the tenant's API server where instead says so, and lets it answer all else.
+func inFrontOf(t *testing.T, instead func(w http.ResponseWriter, r *http.Request) (answered bool)) http.HandlerFunc {
+	t.Helper()
+	server, err := url.Parse(environment.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(environment.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(server)
+		r.Out.Header.Del("Authorization")
+	}}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !instead(w, r) {
+			behind.ServeHTTP(w, r)
+		}
+	}
+}
+
+// hostileAnswers is how many answers of tenants were refused for an offence.
+func hostileAnswers(t *testing.T, offence tenantapi.Offence) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "kok_tenant_hostile_answers_total" && metric.GetLabel()[0].GetValue() == string(offence) {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("nobody counts answers that are %s", offence)
+	return 0
+}
+
+// Who lists requests for certificates keeps all pages until the last one has come. Another tenant is cared for as if nothing was.
+func TestFinding3PagesWithoutAnEndEndNoManager(t *testing.T) {
+	const most = 1000
+	pages, before := atomic.Int32{}, hostileAnswers(t, tenantapi.TooMany)
+	w := hostileTenant(t, inFrontOf(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/apis/certificates.k8s.io/v1/certificatesigningrequests" || r.Method != http.MethodGet {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Has("watch") {
+			// An informer lists where a server knows no watch that begins with all objects.
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+			return true
+		}
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequestList","metadata":{"resourceVersion":"1","continue":"%d"},"items":[{"metadata":{"name":"csr"}}]}`, pages.Add(1))
+		return true
+	}), clientcmdapi.AuthInfo{Token: "of-the-tenant"})
+	w.eventually("the pages are too many", func() bool { return hostileAnswers(t, tenantapi.TooMany) > before })
+	up(t)
+	if got := pages.Load(); got < most || got > most+1 {
+		t.Errorf("%d pages were asked for, and %d may be", got, most)
 	}
 }

@@ -1,16 +1,17 @@
 package controllers
 
 import (
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
 // fileFrom makes the config of ready take a file from a Secret.
@@ -24,24 +25,30 @@ func fileFrom(name, secretKey string) []client.Object {
 	return objects
 }
 
-// Finding 4: who may write KOKConfigs or KOKSoftwares had any Secret of the namespace put on a worker.
+// Finding 4: who may write KOKConfigs or KOKSoftwares had any Secret of the namespace put on a worker. The same Secret goes there once
+// its label says so.
 func TestFinding4OnlyMarkedSecretsReachAMachine(t *testing.T) {
+	const ofOthers = "SECRETOFOTHERS"
 	const says = "Secret keys lacks the label kok.cluster.x-k8s.io/for-tenants, without which no Secret is given to tenants or their machines; " +
 		"if it may be, set it: kubectl -n team label secret keys kok.cluster.x-k8s.io/for-tenants=true"
 	described := kokSoftware("software-v1.36.3")
 	described.Spec.Mirrors[0].Endpoints[0].SecretRef.Name = "keys"
 	keys := func(kind corev1.SecretType) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "keys", Labels: map[string]string{"kok.cluster.x-k8s.io/for-tenants": "no"}}, Type: kind,
-			Data: map[string][]byte{"tls.key": []byte("SECRETOFOTHERS"), "username": []byte("a"), "password": []byte("SECRETOFOTHERS")}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "keys", Labels: map[string]string{giveaway.Label: "no"}}, Type: kind,
+			Data: map[string][]byte{"tls.key": []byte(ofOthers), "username": []byte("a"), "password": []byte(ofOthers)}}
 	}
+	inFile := func(f *fixture) string { return string(filesOf(f)["/etc/a"]) }
 	for name, test := range map[string]struct {
 		objects []client.Object
 		says    string
+		// arrives is what the machine has of the Secret; nil where it has nothing even if the Secret is marked.
+		arrives func(*fixture) string
 	}{
-		"by a file":                       {append(fileFrom("keys", "tls.key"), keys(corev1.SecretTypeOpaque)), "spec.files[0].contentFrom: " + says},
-		"by a file, whatever keys it has": {append(fileFrom("keys", "none"), keys(corev1.SecretTypeOpaque)), "spec.files[0].contentFrom: " + says},
+		"by a file":                       {append(fileFrom("keys", "tls.key"), keys(corev1.SecretTypeOpaque)), "spec.files[0].contentFrom: " + says, inFile},
+		"by a file, whatever keys it has": {append(fileFrom("keys", "none"), keys(corev1.SecretTypeOpaque)), "spec.files[0].contentFrom: " + says, nil},
 		"by a mirror": {append(asking(bootstrapv1.SoftwareSpec{}), described, keys(corev1.SecretTypeBasicAuth)),
-			"spec.mirrors[0].endpoints[0].secretRef of KOKSoftware software-v1.36.3: " + says},
+			"spec.mirrors[0].endpoints[0].secretRef of KOKSoftware software-v1.36.3: " + says,
+			func(f *fixture) string { return documentOf(f.t, f).Mirrors[0].Endpoints[0].Password }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, test.objects...)
@@ -50,14 +57,21 @@ func TestFinding4OnlyMarkedSecretsReachAMachine(t *testing.T) {
 			if message := conditions.GetMessage(f.config(), "DataSecretAvailable"); message != test.says {
 				t.Errorf("it says %q, want %q", message, test.says)
 			}
-			secrets := &corev1.SecretList{}
-			if err := f.management.List(t.Context(), secrets); err != nil {
+			if err := f.management.Get(t.Context(), key, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+				t.Errorf("bootstrap data was written: %v", err)
+			}
+			if test.arrives == nil {
+				return
+			}
+			marked := get[corev1.Secret](f, f.management, client.ObjectKey{Namespace: key.Namespace, Name: "keys"})
+			marked.Labels[giveaway.Label] = giveaway.Allowed
+			if err := f.management.Update(t.Context(), marked); err != nil {
 				t.Fatal(err)
 			}
-			for _, secret := range secrets.Items {
-				if secret.Name != "keys" && strings.Contains(string(secret.Data["value"]), "SECRETOFOTHERS") {
-					t.Errorf("Secret %s has what nobody may have", secret.Name)
-				}
+			f.mustReconcile()
+			f.expectCondition("DataSecretAvailable", metav1.ConditionTrue, "Available")
+			if got := test.arrives(f); got != ofOthers {
+				t.Errorf("once it is marked the machine has %q of it", got)
 			}
 		})
 	}

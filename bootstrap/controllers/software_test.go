@@ -50,33 +50,37 @@ func mirrorSecret(data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: forTenants("mirror"), Type: corev1.SecretTypeBasicAuth, Data: data}
 }
 
-// documentOf is the document in the bootstrap data.
-func documentOf(t *testing.T, f *fixture) software.Document {
-	t.Helper()
-	data := &corev1.Secret{}
-	if err := f.management.Get(t.Context(), key, data); err != nil {
-		t.Fatal(err)
-	}
+// filesOf are the files in the machine's bootstrap data, by their paths.
+func filesOf(f *fixture) map[string][]byte {
+	f.t.Helper()
 	var config struct {
 		WriteFiles []struct {
 			Path    string `json:"path"`
 			Content []byte `json:"content"`
 		} `json:"write_files"`
 	}
-	if err := yaml.Unmarshal(data.Data["value"], &config); err != nil {
+	if err := yaml.Unmarshal(f.data().Data["value"], &config); err != nil {
+		f.t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, file := range config.WriteFiles {
+		files[file.Path] = file.Content
+	}
+	return files
+}
+
+// documentOf is the document in the bootstrap data.
+func documentOf(t *testing.T, f *fixture) software.Document {
+	t.Helper()
+	content, found := filesOf(f)[software.DocumentFile]
+	if !found {
+		t.Fatalf("the bootstrap data has no %s", software.DocumentFile)
+	}
+	var document software.Document
+	if err := json.Unmarshal(content, &document); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range config.WriteFiles {
-		if file.Path == software.DocumentFile {
-			var document software.Document
-			if err := json.Unmarshal(file.Content, &document); err != nil {
-				t.Fatal(err)
-			}
-			return document
-		}
-	}
-	t.Fatalf("the bootstrap data has no %s", software.DocumentFile)
-	return software.Document{}
+	return document
 }
 
 func TestAMachineGetsTheSoftwareOfItsVersion(t *testing.T) {

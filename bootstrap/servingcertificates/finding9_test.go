@@ -25,17 +25,22 @@ func TestFinding9ANodeDoesNotServeAtAnothersAddress(t *testing.T) {
 	servers := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: "kubernetes"},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"198.51.100.3"}}}}
 	for name, test := range map[string]struct {
-		ip   string
+		// asks is an address or a name that the request has beside the node's own.
+		asks string
 		want certificatesv1.RequestConditionType
 		why  string
 	}{
 		"its own":                              {"192.0.2.1", certificatesv1.CertificateApproved, "for itself"},
+		"its own name":                         {"node-1", certificatesv1.CertificateApproved, "for itself"},
 		"another Machine's":                    {"192.0.2.2", certificatesv1.CertificateDenied, "192.0.2.2, which Machine worker-2 has"},
 		"another Node's":                       {"192.0.2.3", certificatesv1.CertificateDenied, "192.0.2.3, which Node node-3 has"},
 		"the control plane's endpoint":         {"198.51.100.1", certificatesv1.CertificateDenied, "198.51.100.1, which the API server has"},
 		"one in the API server's certificate":  {"198.51.100.2", certificatesv1.CertificateDenied, "198.51.100.2, which the API server has"},
 		"one that API servers are exposed at":  {"198.51.100.3", certificatesv1.CertificateDenied, "198.51.100.3, which the API server has"},
 		"another Machine's in another writing": {"::ffff:192.0.2.2", certificatesv1.CertificateDenied, "which Machine worker-2 has"},
+		"another Node's name":                  {"node-3", certificatesv1.CertificateDenied, "node-3"},
+		"a name that another Node says it has": {"node-3.example", certificatesv1.CertificateDenied, "node-3.example"},
+		"a name in the API server's":           {"api.example", certificatesv1.CertificateDenied, "api.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := machine(func(m *clusterv1.Machine) {
@@ -43,9 +48,14 @@ func TestFinding9ANodeDoesNotServeAtAnothersAddress(t *testing.T) {
 				m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "192.0.2.2"}}
 			})
 			ask := asked()
-			ask.DNSNames, ask.IPAddresses = []string{"node-1"}, []net.IP{net.ParseIP("192.0.2.1"), net.ParseIP(test.ip)}
+			ask.DNSNames, ask.IPAddresses = []string{"node-1"}, []net.IP{net.ParseIP("192.0.2.1")}
+			if ip := net.ParseIP(test.asks); ip != nil {
+				ask.IPAddresses = append(ask.IPAddresses, ip)
+			} else {
+				ask.DNSNames = append(ask.DNSNames, test.asks)
+			}
 			management := []client.Object{cluster(func(*clusterv1.Cluster) {}), machine(func(m *clusterv1.Machine) { m.Status.Addresses = nil }), other, controlPlane.DeepCopy()}
-			decided, _ := runAmong(t, management, request(t, ask), node("192.0.2.1", test.ip), otherNode.DeepCopy(), servers.DeepCopy())
+			decided, _ := runAmong(t, management, request(t, ask), node("192.0.2.1", test.asks), otherNode.DeepCopy(), servers.DeepCopy())
 			if len(decided.Status.Conditions) != 1 || decided.Status.Conditions[0].Type != test.want || !strings.Contains(decided.Status.Conditions[0].Message, test.why) {
 				t.Errorf("%+v, want %s: %q", decided.Status.Conditions, test.want, test.why)
 			}

@@ -82,24 +82,72 @@ func TestWhoMayReachWhat(t *testing.T) {
 	}
 }
 
-// A pod gets any label that who makes it wants. A namespace's are those of who administers the host cluster.
-func TestFinding11EtcdAdmitsTheManagerFromItsOwnNamespaceAlone(t *testing.T) {
-	peer := components.Manager()
-	for name, test := range map[string]struct {
-		namespace labels.Set
-		admitted  bool
-	}{
-		"the provider's":  {labels.Set{"kubernetes.io/metadata.name": "any", "cluster.x-k8s.io/provider": "control-plane-kok"}, true},
-		"another":         {labels.Set{"kubernetes.io/metadata.name": "kok-control-plane-system"}, false},
-		"another of ours": {labels.Set{"cluster.x-k8s.io/provider": "bootstrap-kok"}, false},
-	} {
-		selector, err := metav1.LabelSelectorAsSelector(peer.NamespaceSelector)
+// peer is a pod that connects to another one.
+type peer struct {
+	labels    map[string]string
+	namespace map[string]string
+	// beside is whether it is in the tenant's namespace.
+	beside bool
+}
+
+// opens are the ports that a policy opens to a pod.
+func opens(t *testing.T, policy *networkingv1.NetworkPolicy, pod peer) (ports []int32) {
+	t.Helper()
+	matches := func(wanted *metav1.LabelSelector, has map[string]string) bool {
+		selector, err := metav1.LabelSelectorAsSelector(wanted)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if selector.Matches(test.namespace) != test.admitted {
-			t.Errorf("a pod of the namespace %s is let in: %t", name, !test.admitted)
+		return selector.Matches(labels.Set(has))
+	}
+	for _, rule := range policy.Spec.Ingress {
+		admitted := len(rule.From) == 0 || slices.ContainsFunc(rule.From, func(from networkingv1.NetworkPolicyPeer) bool {
+			// Without a selector of namespaces a peer is in the policy's own, and without one of pods it is every pod there.
+			inNamespace := from.NamespaceSelector == nil && pod.beside || from.NamespaceSelector != nil && matches(from.NamespaceSelector, pod.namespace)
+			return from.IPBlock == nil && inNamespace && (from.PodSelector == nil || matches(from.PodSelector, pod.labels))
+		})
+		for _, port := range rule.Ports {
+			if admitted {
+				ports = append(ports, port.Port.IntVal)
+			}
 		}
+	}
+	return ports
+}
+
+// A pod gets any label that who makes it wants. A namespace's are those of who administers the host cluster.
+func TestFinding11EtcdAdmitsTheManagerFromItsOwnNamespaceAlone(t *testing.T) {
+	provider := func(name string) map[string]string { return map[string]string{"cluster.x-k8s.io/provider": name} }
+	judged := 0
+	eachRendering(t, func(t *testing.T, in *components.Input, component components.Component, objects []client.Object) {
+		if !in.OnPodNetwork() || component.Name != names.EtcdData && component.Name != names.EtcdEvents {
+			return
+		}
+		judged++
+		manager, apiServer, member := provider("control-plane-kok"), names.ComponentLabels(in.Cluster, names.KubeAPIServer), names.ComponentLabels(in.Cluster, component.Name)
+		named := map[string]string{"kubernetes.io/metadata.name": "kok-control-plane-system"}
+		for name, test := range map[string]struct {
+			pod      peer
+			admitted bool
+		}{
+			"the manager":                 {peer{manager, provider("control-plane-kok"), false}, true},
+			"an API server of the tenant": {peer{apiServer, nil, true}, true},
+			"a member":                    {peer{member, nil, true}, true},
+			"labels of the manager in another namespace":   {peer{manager, named, false}, false},
+			"labels of the manager beside another manager": {peer{manager, provider("bootstrap-kok"), false}, false},
+			"labels of the manager in the tenant's own":    {peer{manager, nil, true}, false},
+			"labels of API servers in another namespace":   {peer{apiServer, nil, false}, false},
+			"labels of API servers beside the manager":     {peer{apiServer, provider("control-plane-kok"), false}, false},
+			"labels of a member in another namespace":      {peer{member, nil, false}, false},
+			"another pod of the tenant's namespace":        {peer{map[string]string{"app": "a"}, nil, true}, false},
+		} {
+			if ports := opens(t, policyIn(objects), test.pod); len(ports) > 0 != test.admitted {
+				t.Errorf("%s reaches %v", name, ports)
+			}
+		}
+	})
+	if judged == 0 {
+		t.Error("no policy was judged")
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -130,9 +132,17 @@ func TestFinding7AForgedRevisionIsNotApplied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, key := range []client.ObjectKey{{Namespace: managerNamespace, Name: "finding-7-" + tt.key.Namespace}} {
-		if err := environment.Client.Get(t.Context(), key, &corev1.ConfigMap{}); err == nil {
-			t.Errorf("ConfigMap %s was applied", key)
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRoleBinding{ObjectMeta: named("", "finding-7-"+tt.key.Namespace)},
+		&corev1.Secret{ObjectMeta: named("kube-system", "finding-7-"+tt.key.Namespace)},
+		&corev1.ConfigMap{ObjectMeta: named(managerNamespace, "finding-7-"+tt.key.Namespace)},
+		&corev1.Pod{ObjectMeta: named(tt.key.Namespace, "finding-7")},
+	} {
+		if err := environment.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("%T %s may have been applied: %v", object, object.GetName(), err)
 		}
 	}
 	tt.settle()

@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -46,11 +45,10 @@ func TestImagesArePulledWithASecret(t *testing.T) {
 			t.Errorf("it does not say %q: %v", want, installed)
 		}
 	}
-	labels := map[string]string{giveaway.Label: giveaway.Allowed}
 	give := func(kind corev1.SecretType, key, password string) *corev1.Secret {
 		t.Helper()
 		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "registry", Labels: maps.Clone(labels)}, Type: kind,
+			ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "registry", Labels: map[string]string{giveaway.Label: giveaway.Allowed}}, Type: kind,
 			Data: map[string][]byte{key: []byte(`{"auths":{"registry.example.com":{"auth":"` + password + `"}}}`)},
 		}
 		if err := client.IgnoreNotFound(environment.Client.Delete(t.Context(), secret.DeepCopy())); err != nil {
@@ -67,13 +65,6 @@ func TestImagesArePulledWithASecret(t *testing.T) {
 	says("names the Secret registry, which is not in namespace " + tt.key.Namespace + ": create it there")
 	give(corev1.SecretTypeOpaque, corev1.DockerConfigJsonKey, "b25l")
 	says("names the Secret registry, which is of type Opaque: make it anew with type kubernetes.io/dockerconfigjson")
-	labels = nil
-	give(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, "b25l")
-	says("spec.imagePullSecret: Secret registry lacks the label kok.cluster.x-k8s.io/for-tenants")
-	if err := inTenant("coredns-image-pull", &corev1.Secret{}); !apierrors.IsNotFound(err) {
-		t.Errorf("a Secret that nobody marked for it is in the tenant: %v", err)
-	}
-	labels = map[string]string{giveaway.Label: giveaway.Allowed}
 	for _, password := range []string{"b25l", "dHdv"} {
 		secret, copied := give(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, password), &corev1.Secret{}
 		if err := inTenant("coredns-image-pull", copied); err != nil {
@@ -117,5 +108,51 @@ func TestImagesArePulledWithASecret(t *testing.T) {
 	}
 	if err := inTenant("coredns-image-pull", &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the copy in the tenant is there still: %v", err)
+	}
+}
+
+// Finding 4, by the third way: who may write a KOKControlPlane named a Secret of the namespace, and its tenant's administrators read the copy.
+func TestFinding4ASecretForImagesReachesATenantOnceItIsMarked(t *testing.T) {
+	const ofOthers = `{"auths":{"registry.example.com":{"auth":"SECRETOFOTHERS"}}}`
+	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		lasting(c)
+		c.Spec.ImagePullSecret = "registry"
+	})
+	registry := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "registry", Labels: map[string]string{giveaway.Label: "no"}},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(ofOthers)},
+	}
+	if err := environment.Client.Create(t.Context(), registry); err != nil {
+		t.Fatal(err)
+	}
+	copies := func() (names []string) {
+		secrets := &corev1.SecretList{}
+		if err := environment.Client.List(t.Context(), secrets); err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range secrets.Items {
+			for _, content := range secret.Data {
+				if secret.UID != registry.UID && bytes.Contains(content, []byte("SECRETOFOTHERS")) {
+					names = append(names, client.ObjectKeyFromObject(&secret).String())
+				}
+			}
+		}
+		return names
+	}
+	tt.settle()
+	installed := conditions.Get(tt.controlPlane(), conditionsv1.AddonsInstalledCondition)
+	if installed.Status == metav1.ConditionTrue || !strings.Contains(installed.Message, "spec.imagePullSecret: Secret registry lacks the label kok.cluster.x-k8s.io/for-tenants") {
+		t.Errorf("it is not told of: %v", installed)
+	}
+	if found := copies(); len(found) > 0 {
+		t.Errorf("what nobody marked for it is in %v", found)
+	}
+	registry.Labels[giveaway.Label] = giveaway.Allowed
+	if err := environment.Client.Update(t.Context(), registry); err != nil {
+		t.Fatal(err)
+	}
+	tt.settle()
+	if found := copies(); !slices.Contains(found, "kube-system/coredns-image-pull") {
+		t.Errorf("once it is marked, it is in %v", found)
 	}
 }

@@ -1,6 +1,8 @@
 package tenantprobes
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -78,6 +80,33 @@ func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
 	}
 	if asked.Load() != 3 || written.Load() > 3*64<<20 {
 		t.Errorf("it was asked %d times, and %d bytes were taken", asked.Load(), written.Load())
+	}
+}
+
+// A client that takes compressed answers unpacks them before anybody counts their bytes.
+func TestFinding3ATenantThatCompressesItsAnswersIsNotUnpacked(t *testing.T) {
+	packed := &bytes.Buffer{}
+	writer := gzip.NewWriter(packed)
+	for part := make([]byte, 1<<20); packed.Len() < 1<<17; {
+		if _, err := writer.Write(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	offered := atomic.Value{}
+	check := hostileTenant(t, func(w http.ResponseWriter, r *http.Request) {
+		offered.Store(r.Header.Get("Accept-Encoding"))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed.Bytes())
+	})
+	if problem := check.do(t.Context()).Problem; !strings.Contains(problem, "its answer is compressed") {
+		t.Errorf("the condition says %q", problem)
+	}
+	if got := offered.Load(); got != "" {
+		t.Errorf("the tenant was told that it may answer in %q", got)
 	}
 }
 

@@ -34,8 +34,8 @@ func TestAnotherPatchHasOtherTagsOfKubernetesOwnImagesAlone(t *testing.T) {
 	}
 }
 
-// docs/install.md says which images of a release go by tag.
-func TestImagesOfClusterAPIAloneGoByTag(t *testing.T) {
+// Finding 11: what a release installs is by digest where the release knows one. docs/install.md says which images go by tag.
+func TestFinding11ImagesOfClusterAPIAloneGoByTag(t *testing.T) {
 	all, err := providers("../..", "v0.2.0", func(image string) string { return "registry.example.com/" + image + "@sha256:" })
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +57,35 @@ func TestImagesOfClusterAPIAloneGoByTag(t *testing.T) {
 	}
 	if !slices.Equal(byTag, want) {
 		t.Errorf("%q go by tag, want %q", byTag, want)
+	}
+}
+
+// Finding 11, in the manifests: no container of ours, nor one that a manager makes, has an image that somebody can exchange.
+func TestFinding11WhatIsInstalledNamesDigests(t *testing.T) {
+	const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for _, p := range ownProviders("../..", "v0.2.0", func(image string) string { return "registry.example.com/" + image + digest }) {
+		folder := t.TempDir()
+		if err := p.write(folder); err != nil {
+			t.Fatal(err)
+		}
+		pod := managerPod(t, components(t, p.componentsPath(folder)))
+		var images []string
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			images = append(images, container.Image)
+			for _, argument := range container.Args {
+				if flag, image, _ := strings.Cut(argument, "="); strings.HasSuffix(flag, "-image") {
+					images = append(images, image)
+				}
+			}
+		}
+		if want := 1 + len(p.arguments); len(images) != want {
+			t.Errorf("%s names the images %q, want %d", p.label, images, want)
+		}
+		for _, image := range images {
+			if !strings.HasSuffix(image, digest) {
+				t.Errorf("%s names %s", p.label, image)
+			}
+		}
 	}
 }
 

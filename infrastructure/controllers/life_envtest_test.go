@@ -95,6 +95,9 @@ func TestFinding4AKubeconfigIsNoBootstrapData(t *testing.T) {
 	s.host("host-1", nil)
 	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.BootstrapDataInvalidReason,
 		"Secret worker-1, which Machine worker-1 names, has no user data of cloud-init in its key value")
+	if h := s.fleet.edit("host-1", nil); h.bootstraps != 0 || h.data != "" {
+		t.Errorf("the host was given %q", h.data)
+	}
 }
 
 func TestACleanUpThatFailsQuarantinesTheHost(t *testing.T) {

@@ -170,6 +170,48 @@ func TestMachines(t *testing.T) {
 	}
 }
 
+// An instance ID goes into files of the machine.
+func TestFinding11AnInstanceIDIsANameAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		id      string
+		refused bool
+	}{
+		"what the controller makes": {"0f8fad5b-d9cb-469f-a165-70867728950e", false},
+		"one with other characters": {"i.1_a-b", false},
+		"a line of its own":         {"1\nKUBELET_EXTRA_ARGS=--anonymous-auth=true", true},
+		"a line that only begins":   {"1\n", true},
+		"another argument":          {"1 --anonymous-auth=true", true},
+		"a quote":                   {`1" --a="`, true},
+		"a path":                    {"../1", true},
+		"a command":                 {"$(id)", true},
+		"too much":                  {strings.Repeat("1", 65), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := machine()
+			made.Spec.InstanceID = test.id
+			claimed, quarantined, unclean := newHost(), newHost(), newHost()
+			claimed.Spec.Claim = &infrav1.HostClaim{Name: "a", InstanceID: test.id}
+			quarantined.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "a", InstanceID: test.id}
+			unclean.Spec.Quarantine, unclean.Spec.UncleanInstanceID = &infrav1.HostQuarantine{Reason: "a"}, test.id
+			later := machine()
+			expect(t, environment.Client.Create(t.Context(), later))
+			later.Spec.InstanceID = test.id
+			for what, err := range map[string]error{
+				"a machine":                          environment.Client.Create(t.Context(), made),
+				"a machine, later":                   environment.Client.Update(t.Context(), later),
+				"the claim of a host":                environment.Client.Create(t.Context(), claimed),
+				"the quarantine of a host":           environment.Client.Create(t.Context(), quarantined),
+				"a host that was not cleaned before": environment.Client.Create(t.Context(), unclean),
+			} {
+				refused := apierrors.IsInvalid(err) && strings.Contains(strings.ToLower(err.Error()), "instanceid")
+				if refused != test.refused || !refused && err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
 func TestAMachineKeepsItsHost(t *testing.T) {
 	m := machine()
 	expect(t, environment.Client.Create(t.Context(), m))

@@ -183,6 +183,22 @@ func TestFinding6NobodyIsLedThroughTheGateToAnotherServer(t *testing.T) {
 	}
 }
 
+func TestFinding3NothingIsUnpackedOnItsWayThroughTheGate(t *testing.T) {
+	packed := bomb(t)
+	g := serveGate(t)
+	config := g.connect(tenant(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed)
+	}))
+	if _, err := node(config); err == nil || !strings.Contains(err.Error(), "its answer is compressed") {
+		t.Errorf("got %v", err)
+	}
+	if problem := g.Problem(blue); !strings.Contains(problem, "its answer is compressed") {
+		t.Errorf("the problem is %q", problem)
+	}
+}
+
 func TestNobodyPassesTheGateWithoutAConnection(t *testing.T) {
 	asked := atomic.Int32{}
 	g := serveGate(t)
