@@ -11,7 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Cluster API's controllers connect as soon as a control plane is initialized, by the kubeconfig in the Secret.
+// The bootstrap manager connects by the kubeconfig in the Secret once the control plane is initialized. Cluster API's core does not wait for
+// that: see TestFinding1TheWebhookIsWhatKeepsTheTokenOfClusterAPIsCore.
 func TestFinding1AControlPlaneIsNotInitializedBesideAnUnsafeKubeconfig(t *testing.T) {
 	t.Parallel()
 	tt := newTenantTest(t, single)

@@ -155,6 +155,6 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result
 	if err != nil {
 		return flow.Failed(err)
 	}
-	// Cluster API connects by the kubeconfig once the control plane is initialized. The step is done where it is safe.
+	// The bootstrap manager connects by the kubeconfig once the control plane is initialized. The step is done where it is safe.
 	return flow.DoneOrWaiting(result.Unsafe)
 }

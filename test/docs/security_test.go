@@ -106,3 +106,22 @@ func TestWhatStopsAnAttackerIsTested(t *testing.T) {
 		}
 	}
 }
+
+// What the page says of Cluster API's own managers was read in their code: whoever takes another release reads it there again.
+func TestWhatClusterAPIsManagersDoIsSaidOfTheReleaseThatIsUsed(t *testing.T) {
+	module, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := regexp.MustCompile(`(?m)^\tsigs\.k8s\.io/cluster-api (v\S+)`).FindSubmatch(module)
+	if used == nil {
+		t.Fatal("go.mod requires no Cluster API")
+	}
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "What "+string(used[1])+" does, in its core manager") {
+		t.Errorf("docs/security.md does not say what the managers of Cluster API %s do with a kubeconfig", used[1])
+	}
+}
