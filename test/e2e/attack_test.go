@@ -75,6 +75,10 @@ var _ = Describe("The administrator of a tenant as an attacker", Ordered, Label(
 		s.pretend(ctx)
 	}, SpecTimeout(5*time.Minute))
 
+	It("learns no manager's token, nor that of Cluster API's core, with a user of a namespace to help", func(ctx SpecContext) {
+		s.luresManagers(ctx)
+	}, SpecTimeout(15*time.Minute))
+
 	It("stops no manager by what it answers", func(ctx SpecContext) {
 		s.floods(ctx)
 		s.endlessShell(ctx)
