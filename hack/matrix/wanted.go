@@ -132,7 +132,7 @@ var (
 	)
 	securityFigures = slices.Concat(
 		atLeast(30, "attack_tries"), exactly(0, "attack_succeeded", "attack_manager_restarts"),
-		shown(atMost(2, "attack_neighbour_latency_ratio")), shown(atMost(3, "neighbour_p99_ratio")),
+		shown(atMost(2, "attack_neighbour_latency_ratio", "attack_neighbour_p99_ratio", "attack_neighbour_window_ratio")), shown(atMost(3, "neighbour_p99_ratio")),
 		anything("namespace_attack_tries", "attack_objects", "attack_capi_manager_restarts"), exactly(0, "namespace_attack_succeeded"),
 		atLeast(8, "fuzz_targets"), exactly(0, "findings_open"),
 	)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -22,6 +21,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack"
 )
 
 // ownManagers are the Deployments of the three providers, coreManager that of Cluster API.
@@ -48,31 +48,16 @@ func (t *tenant) createSmall(ctx context.Context) {
 	t.connect(ctx)
 }
 
-// latencies are how long the manager took to do what a tenant's control plane says.
-type latencies struct {
-	lock sync.Mutex
-	all  []time.Duration
-}
-
-func (l *latencies) add(took time.Duration) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	l.all = append(l.all, took)
-}
-
-// median is the middle of them, longest the longest.
-func (l *latencies) median() time.Duration {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	sorted := slices.Sorted(slices.Values(l.all))
-	return sorted[len(sorted)/2]
-}
-
-func (l *latencies) String() string {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	return fmt.Sprintf("%d samples, median %s, longest %s", len(l.all), slices.Sorted(slices.Values(l.all))[len(l.all)/2].Round(time.Millisecond), slices.Max(l.all).Round(time.Millisecond))
-}
+const (
+	// calmSamples are taken of each neighbour before the attack: enough for the one in a hundred that takes longest, of all three.
+	calmSamples = 40
+	// sampleWindow is how many samples of one neighbour are judged together: those of about twenty seconds.
+	sampleWindow = 9
+	// betweenSamples is the pause after each.
+	betweenSamples = 500 * time.Millisecond
+	// muchLonger is for how much the spec fails: a ratio of times is a figure, on machines that others share.
+	muchLonger = 10.0
+)
 
 // sample changes the names of a tenant's serving certificate, and measures until the certificate has the new one and the
 // control plane says so: the manager has gone through all of its steps then.
@@ -113,14 +98,15 @@ func (t *tenant) sample(ctx context.Context, number int) (time.Duration, error) 
 }
 
 // sampleAll samples each tenant so many times.
-func sampleAll(ctx context.Context, into *latencies, rounds int, tenants ...*tenant) {
+func sampleAll(ctx context.Context, into *attack.Neighbours, rounds int, tenants ...*tenant) {
 	GinkgoHelper()
 	for range rounds {
 		for _, t := range tenants {
 			samples++
+			began := time.Now()
 			took, err := t.sample(ctx, samples)
 			Expect(err).NotTo(HaveOccurred(), "%s", t.ObjectKey)
-			into.add(took)
+			into.Add(t.Name, attack.Wait{Began: began, Took: took})
 		}
 	}
 }
@@ -128,7 +114,7 @@ func sampleAll(ctx context.Context, into *latencies, rounds int, tenants ...*ten
 var samples int
 
 // sampleOn samples tenants, one after the other, until the returned function is called.
-func sampleOn(ctx context.Context, into *latencies, tenants ...*tenant) (stop func()) {
+func sampleOn(ctx context.Context, into *attack.Neighbours, tenants ...*tenant) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -136,23 +122,42 @@ func sampleOn(ctx context.Context, into *latencies, tenants ...*tenant) (stop fu
 		defer GinkgoRecover()
 		for i := 0; ctx.Err() == nil; i++ {
 			samples++
+			t, began := tenants[i%len(tenants)], time.Now()
 			bounded, done := context.WithTimeout(ctx, time.Minute)
-			took, err := tenants[i%len(tenants)].sample(bounded, samples)
+			took, err := t.sample(bounded, samples)
 			done()
 			if ctx.Err() != nil {
 				return
 			}
 			if err != nil {
-				env.log.Print("%s was not cared for within a minute: %v", tenants[i%len(tenants)].ObjectKey, err)
+				took = time.Since(began)
+				env.log.Print("%s was not cared for within %s: %v", t.ObjectKey, took.Round(time.Second), err)
 			}
-			into.add(took)
+			into.Add(t.Name, attack.Wait{Began: began, Took: took})
 			select {
 			case <-ctx.Done():
-			case <-time.After(2 * time.Second):
+			case <-time.After(betweenSamples):
 			}
 		}
 	}()
 	return func() { cancel(); <-ended }
+}
+
+// tellWaits prints how much longer neighbours waited for the manager than before.
+func (s *siege) tellWaits() attack.Slowdown {
+	GinkgoHelper()
+	var known []string
+	for _, t := range s.neighbours {
+		known = append(known, t.Name)
+		env.log.Print("%s before: %s; during: %s", t.Name, s.before.Of(t.Name), s.during.Of(t.Name))
+	}
+	slower, err := attack.Slower(&s.before, &s.during, sampleWindow, known...)
+	Expect(err).NotTo(HaveOccurred())
+	env.log.Print("%s", slower)
+	figure("attack_neighbour_latency_ratio", fmt.Sprintf("%.2f", slower.Median), "of the median of all")
+	figure("attack_neighbour_p99_ratio", fmt.Sprintf("%.2f", slower.P99), "of the p99 of all")
+	figure("attack_neighbour_window_ratio", fmt.Sprintf("%.2f", slower.Window), "of the median of a neighbour, in its worst window")
+	return slower
 }
 
 // restarts are how often containers of a manager started again, by pod.
