@@ -66,11 +66,11 @@ func (l *lure) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusForbidden)
 }
 
-// heard is how often somebody came with the credential of the harmless kubeconfig.
-func (l *lure) heard(who string) int {
+// heardOfCore is how often Cluster API's core manager came with the credential of the harmless kubeconfig.
+func (l *lure) heardOfCore() int {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	return l.shown[who][strangersToken]
+	return l.shown[coreAgent][strangersToken]
 }
 
 // others are those who showed anything else, with the beginning of it.
@@ -194,17 +194,17 @@ func (s *siege) luresManagers(ctx context.Context) {
 	harmless := l.kubeconfig(func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) {})
 	Expect(l.user.Create(ctx, harmless)).To(Succeed())
 	Expect(l.user.Create(ctx, l.clusterOf())).To(Succeed())
-	Eventually(ctx, func() int { return l.heard(coreAgent) }).WithTimeout(reconnects).ShouldNot(BeZero(), "Cluster API's core manager does not come, and nothing is proved")
+	Eventually(ctx, func() int { return l.heardOfCore() }).WithTimeout(reconnects).ShouldNot(BeZero(), "Cluster API's core manager does not come, and nothing is proved")
 	s.report.Control("Cluster API's core manager comes to the server that a user's kubeconfig names, with the token in it")
 	for _, way := range unsafeKubeconfigs {
 		changed := l.kubeconfig(way.edit)
 		add(way.name, "changes the Secret by which the manager connects", way.refusal, l.user.Update(ctx, changed))
 	}
-	before := l.heard(coreAgent)
-	Eventually(ctx, func() int { return l.heard(coreAgent) }).WithTimeout(reconnects).Should(BeNumerically(">", before), "Cluster API's core manager does not come again, and nothing is proved")
+	before := l.heardOfCore()
+	Eventually(ctx, func() int { return l.heardOfCore() }).WithTimeout(reconnects).Should(BeNumerically(">", before), "Cluster API's core manager does not come again, and nothing is proved")
 	outcome := attack.Outcome{
 		Name: "a server that managers come to", Did: "keeps what every manager shows it", Target: "tokens of managers",
-		Stopped: fmt.Sprintf("Cluster API's core manager came %d times, with the token of the user's own kubeconfig", l.heard(coreAgent)),
+		Stopped: fmt.Sprintf("Cluster API's core manager came %d times, with the token of the user's own kubeconfig", l.heardOfCore()),
 	}
 	if others := l.others(); len(others) > 0 {
 		outcome.Succeeded, outcome.Remark = true, strings.Join(others, ", ")
