@@ -1,11 +1,21 @@
 package ports
 
 import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // FuzzClaims: the name of a claim that is accepted is that of the claim which this program makes of its block. Otherwise two
@@ -27,6 +37,131 @@ func FuzzClaims(f *testing.F) {
 		}
 		if block := Block(port); block.First < 1 || block.Last > 65535 {
 			t.Errorf("%q is the claim of %s", name, block)
+		}
+	})
+}
+
+// stored is a ConfigMap among the claims, as whoever may write there can have it.
+type stored struct {
+	// name is that of the ConfigMap, namespace and cluster are whose claim it says it is. Without a value there is no such key.
+	name, namespace, cluster string
+	// labelledNamespace and labelledCluster are whose labels it has, component is the component of these.
+	labelledNamespace, labelledCluster, component string
+	// key has more content, and is an annotation, too.
+	key, content string
+}
+
+func (s stored) claim(in string) *corev1.ConfigMap {
+	claim := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: in, Name: s.name, Labels: names.ComponentLabels(client.ObjectKey{Namespace: s.labelledNamespace, Name: s.labelledCluster}, s.component),
+	}}
+	claim.Data = map[string]string{}
+	for _, pair := range [][2]string{{s.key, s.content}, {namespaceKey, s.namespace}, {nameKey, s.cluster}} {
+		if pair[0] != "" && pair[1] != "" {
+			claim.Data[pair[0]] = pair[1]
+		}
+	}
+	if s.key != "" {
+		claim.Annotations, claim.BinaryData = map[string]string{s.key: s.content}, map[string][]byte{s.key: []byte(s.content)}
+	}
+	return claim
+}
+
+// FuzzStoredClaims: whatever somebody stores among the claims, a Cluster gets a block that is its own and nobody else's, or is told what a
+// person has to do. It takes nothing away from others, and gives all of its own back.
+func FuzzStoredClaims(f *testing.F) {
+	const kept = "kok-system"
+	blue, green := client.ObjectKey{Namespace: "team", Name: "blue"}, client.ObjectKey{Namespace: "team", Name: "green"}
+	for _, s := range []stored{
+		{"kok-ports-20000", "team", "blue", "team", "blue", Component, "", ""},                   // its own
+		{"kok-ports-20000", "team", "green", "team", "green", Component, "", ""},                 // another's
+		{"kok-ports-20000", "team", "green", "team", "blue", Component, "", ""},                  // another's, with its labels
+		{"kok-ports-20000", "team", "blue", "team", "green", Component, "", ""},                  // its own, with another's labels
+		{"kok-ports-20000", "team", "blue", "other", "blue", "kube-scheduler", "", ""},           // its own, with labels of no claim
+		{"kok-ports-20000", "", "", "team", "blue", Component, "", ""},                           // nobody's, with its labels
+		{"kok-ports-20000", "team", "", "team", "blue", Component, "", ""},                       // half of it
+		{"kok-ports-20001", "team", "blue", "team", "blue", Component, "", ""},                   // of no block
+		{"kok-ports-020000", "team", "blue", "team", "blue", Component, "", ""},                  // of the same block by another name
+		{"kok-ports-40000", "team", "blue", "team", "blue", Component, "", ""},                   // beyond the range
+		{"kok-ports-65520", "team", "blue", "team", "blue", Component, "", ""},                   // of ports that there are not
+		{"kok-kubernetes-versions", "team", "blue", "team", "blue", Component, "", ""},           // no claim at all
+		{"kok-ports-20000", "TEAM", "blue\x00", "team", "blue", Component, "", ""},               // almost its own
+		{"kok-ports-20000", "team", "blue", "team", "blue", Component, "clusterName", "green"},   // of two
+		{"kok-ports-20020", "team", "green", "team", "green", Component, "example.com/a", "b"},   // with more
+		{"kok-ports-20040", "team/blue", "green", "team", "green", Component, "clusterName", ""}, // of a name with a slash
+	} {
+		for _, pinned := range []uint16{0, 20000, 20020, 20001, 40000} {
+			f.Add(s.name, s.namespace, s.cluster, s.labelledNamespace, s.labelledCluster, s.component, s.key, s.content, pinned)
+		}
+	}
+	f.Fuzz(func(t *testing.T, name, namespace, cluster, labelledNamespace, labelledCluster, component, key, content string, pinned uint16) {
+		if name == "" {
+			t.Skip("no API server stores an object without a name")
+		}
+		foreign := stored{name, namespace, cluster, labelledNamespace, labelledCluster, component, key, content}.claim(kept)
+		api := fake.NewClientBuilder().WithObjects(foreign.DeepCopy()).Build()
+		claims := New(api, api, kept, Span{First: 20000, Last: 20059})
+		// The schema of a control plane takes no other first port.
+		wanted := int32(pinned) / controlplanev1.PortBlockSize * controlplanev1.PortBlockSize
+
+		// unchanged sees to it that what is not of these Clusters is as it was.
+		unchanged := func(after string, of ...client.ObjectKey) {
+			t.Helper()
+			now := &corev1.ConfigMap{}
+			err := api.Get(t.Context(), client.ObjectKeyFromObject(foreign), now)
+			now.ResourceVersion = ""
+			if !slices.Contains(of, holder(foreign)) && (err != nil || !equality.Semantic.DeepEqual(now, foreign)) {
+				t.Fatalf("%s what is of %s is another: %v %s", after, holder(foreign), err, cmp.Diff(foreign, now))
+			}
+		}
+		held := func(of client.ObjectKey, port int32, err error) bool {
+			t.Helper()
+			if err != nil {
+				var taken *HeldError
+				var outside *OutsideError
+				var exhausted *ExhaustedError
+				if !errors.As(err, &taken) && !errors.As(err, &outside) && !errors.As(err, &exhausted) && !strings.Contains(err.Error(), "delete it") {
+					t.Errorf("%s is told: %v", of, err)
+				}
+				return false
+			}
+			claim := &corev1.ConfigMap{}
+			if err := api.Get(t.Context(), client.ObjectKey{Namespace: kept, Name: namePrefix + strconv.Itoa(int(port))}, claim); err != nil || holder(claim) != of {
+				t.Errorf("%s has the block of %d, whose claim is of %s: %v", of, port, holder(claim), err)
+			}
+			for label, value := range names.ComponentLabels(of, Component) {
+				if claim.Labels[label] != value {
+					t.Errorf("the claim of %d is not found by the labels of %s: %v", port, of, claim.Labels)
+				}
+			}
+			if block := Block(port); port%controlplanev1.PortBlockSize != 0 || block.First < 1 || block.Last > 65535 {
+				t.Errorf("%s has the block %s", of, block)
+			}
+			return true
+		}
+
+		first, err := claims.Claim(t.Context(), blue, wanted)
+		has := held(blue, first, err)
+		if has && wanted != 0 && first != wanted {
+			t.Errorf("it has %d and wanted %d", first, wanted)
+		}
+		unchanged("after a claim of blue", blue)
+		if has {
+			// A Cluster that asks again has the same block.
+			if again, err := claims.Claim(t.Context(), blue, 0); err != nil || again != first {
+				t.Errorf("it has %d, and then %d, %v", first, again, err)
+			}
+		}
+		other, err := claims.Claim(t.Context(), green, 0)
+		if held(green, other, err) && has && other == first {
+			t.Errorf("two Clusters have the block of %d", first)
+		}
+		if err := claims.Release(t.Context(), blue); err != nil {
+			t.Fatal(err)
+		}
+		unchanged("after blue has gone", blue, green)
+		if left, err := claims.heldBy(t.Context(), api, blue); err != nil || len(left) > 0 {
+			t.Errorf("blue has gone and holds %v, %v", left, err)
 		}
 	})
 }
