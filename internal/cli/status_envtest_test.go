@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
 )
 
@@ -20,6 +21,7 @@ func (s *site) cluster(name string) (*clusterv1.Cluster, *controlplanev1.KOKCont
 	s.t.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: s.named(name)}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KOKControlPlane", Name: name}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IDCCluster", Name: name}
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "192.0.2.10", Port: 30443}
 	s.create(cluster)
 	controlPlane := &controlplanev1.KOKControlPlane{ObjectMeta: s.named(name)}

@@ -30,7 +30,7 @@ var _ = Describe("All keys of a tenant", Label(full, ofKeys, "all_keys"), func()
 		journals, came := t.startJournals(ctx, "of-before", worker), &ended{}
 		nodes, err := readiness.Watch(ctx, t.api, clock.RealClock{})
 		Expect(err).NotTo(HaveOccurred())
-		began := time.Now()
+		began, term := time.Now(), t.term(ctx)
 
 		By("both keys of each kind are good")
 		kinds, err := json.Marshal([]controlplanev1.KeyKind{
@@ -61,6 +61,7 @@ var _ = Describe("All keys of a tenant", Label(full, ofKeys, "all_keys"), func()
 		t.expectHealthy(ctx)
 		t.end(ctx, "rotation_of_all", journals, came)
 		came.tell("rotation_of_all")
+		figure("rotation_of_all_elections", t.term(ctx)-term, "of the etcd with data")
 		came.expectEtcdAloneFailed("rotation_of_all")
 		Expect(notReady+nodes.NotReady()).To(BeZero(), "a Node was not ready for a while")
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.EtcdData, names.EtcdEvents)

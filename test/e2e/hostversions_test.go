@@ -5,10 +5,12 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,9 +111,10 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 	}, NodeTimeout(4*creation+2*join))
 
 	It("by a minor, node by node, fails no request of tenants but by moves of etcd's lead, loses no write, and restarts what was drained alone", func(ctx SpecContext) {
-		journals, ran := map[*tenant][]*journal.Journal{}, map[*tenant]map[string]running.Pod{}
+		journals, ran, terms := map[*tenant][]*journal.Journal{}, map[*tenant]map[string]running.Pod{}, map[*tenant]uint64{}
 		for _, t := range tenants {
 			t.expectHealthy(ctx)
+			terms[t] = t.term(ctx)
 			journals[t], ran[t] = t.startJournals(ctx, "host-upgrade", t.worker(ctx)), t.snapshot(ctx)
 		}
 		began := time.Now()
@@ -136,7 +139,12 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 		}
 		ended.tell("host_upgrade")
 		Expect(err).NotTo(HaveOccurred())
-		figure("host_upgrade_lead_moves", leadMoves(ctx, tenants), fmt.Sprintf("times, of %d etcds", 2*len(tenants)))
+		elections, moves := uint64(0), 0
+		for _, t := range tenants {
+			elections, moves = elections+t.term(ctx)-terms[t], moves+t.leadMoves(ctx)
+		}
+		figure("host_upgrade_elections", elections, fmt.Sprintf("of %d etcds with data; a lead that is moved is one", len(tenants)))
+		figure("host_upgrade_lead_moves", moves, "of these, for a host node that was cordoned")
 		figure("host_upgrade_seconds", fmt.Sprintf("%.1f", took.Seconds()), "s from "+before+" to "+after)
 		expectHostCluster(ctx, after)
 		ended.expectEtcdAloneFailed("host_upgrade")
@@ -159,21 +167,26 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 	}, SpecTimeout(upgrade+2*creation+4*join))
 })
 
-// leadMoves is how often the etcds of tenants got another leader by the manager, by the Events that tell of it.
-func leadMoves(ctx context.Context, tenants []*tenant) int {
+// term is the present term of the data's etcd: each election begins another one.
+func (t *tenant) term(ctx context.Context) uint64 {
 	GinkgoHelper()
-	moves := 0
-	for _, t := range tenants {
-		list := &eventsv1.EventList{}
-		Expect(env.client.List(ctx, list, client.InNamespace(t.Namespace))).To(Succeed())
-		for _, event := range list.Items {
-			switch {
-			case event.Reason != "EtcdLeaderMoved":
-			case event.Series != nil:
-				moves += int(event.Series.Count)
-			default:
-				moves++
-			}
+	answer, err := t.etcd(ctx, names.EtcdData).Get(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	Expect(err).NotTo(HaveOccurred())
+	return answer.Header.RaftTerm
+}
+
+// leadMoves is how often the manager moved the lead of the data's etcd, by its Events.
+func (t *tenant) leadMoves(ctx context.Context) int {
+	GinkgoHelper()
+	list, moves := &eventsv1.EventList{}, 0
+	Expect(env.client.List(ctx, list, client.InNamespace(t.Namespace))).To(Succeed())
+	for _, event := range list.Items {
+		switch {
+		case event.Reason != "EtcdLeaderMoved" || !strings.HasPrefix(event.Note, names.EtcdData+":"):
+		case event.Series != nil:
+			moves += int(event.Series.Count)
+		default:
+			moves++
 		}
 	}
 	return moves

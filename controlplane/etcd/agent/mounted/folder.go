@@ -37,7 +37,7 @@ func OpenFolder(path string) (Folder, error) {
 }
 
 // errNoConfig is said by a member whose pod is older than the manager's Secret.
-var errNoConfig = errors.New("its configuration is not there yet: kubelet brings it within two minutes")
+var errNoConfig = errors.New(backup.ConfigFile + " is not there yet: kubelet brings it within two minutes")
 
 // Config reads how a tenant is backed up.
 func (f Folder) Config() (backup.Config, error) {
