@@ -84,8 +84,7 @@ func clusterOf(o *objects) Cluster {
 	}
 	if withoutInfrastructure(o.cluster) {
 		leaveOut = append(leaveOut, clusterv1.ClusterInfrastructureReadyCondition)
-		c.Available = conditions.IsTrue(o.cluster, clusterv1.ClusterControlPlaneAvailableCondition) &&
-			conditions.IsTrue(o.cluster, clusterv1.ClusterRemoteConnectionProbeCondition)
+		c.Available = availableWithoutInfrastructure(o.cluster)
 	}
 	if c.Conditions = news(o.cluster, leaveOut...); len(c.Conditions) == 0 && !explained && !c.Available {
 		c.Conditions = news(o.cluster, slices.DeleteFunc(leaveOut, func(name string) bool { return name == clusterv1.AvailableCondition })...)
@@ -97,6 +96,24 @@ func clusterOf(o *objects) Cluster {
 // Unknown for good (setInfrastructureReadyCondition in its core/reconcilers/cluster).
 func withoutInfrastructure(cluster *clusterv1.Cluster) bool {
 	return !cluster.Spec.InfrastructureRef.IsDefined() && !cluster.Spec.Topology.IsDefined()
+}
+
+// availableWithoutInfrastructure reports whether all is true that Cluster API asks of an available Cluster (setAvailableCondition in its
+// core/reconcilers/cluster), but its infrastructure.
+func availableWithoutInfrastructure(cluster *clusterv1.Cluster) bool {
+	of := conditions.ForConditionTypes{
+		clusterv1.ClusterDeletingCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
+		clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.ClusterWorkersAvailableCondition,
+	}
+	badWhileTrue := conditions.NegativePolarityConditionTypes{clusterv1.ClusterDeletingCondition}
+	for _, gate := range cluster.Spec.AvailabilityGates {
+		of = append(of, gate.ConditionType)
+		if gate.Polarity == clusterv1.NegativePolarityCondition {
+			badWhileTrue = append(badWhileTrue, gate.ConditionType)
+		}
+	}
+	summary, err := conditions.NewSummaryCondition(cluster, clusterv1.AvailableCondition, of, badWhileTrue)
+	return err == nil && summary.Status == metav1.ConditionTrue
 }
 
 func endpoint(host string, port int32) string {

@@ -3,6 +3,7 @@ package status
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,20 +174,53 @@ func alone() *objects {
 	o.cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
 	o.cluster.Status.Conditions[0] = is("Available", unknown, "AvailableUnknown", "* InfrastructureReady: Please check controller logs for errors", time.Hour)
 	o.cluster.Status.Conditions = append(o.cluster.Status.Conditions, is("RemoteConnectionProbe", yes, "ProbeSucceeded", "", time.Hour),
+		is("WorkersAvailable", yes, "NoWorkers", "", time.Hour),
 		is("InfrastructureReady", unknown, "InternalError", "Please check controller logs for errors", time.Hour))
 	o.machines, o.idcMachines, o.machineDeployments, o.hosts = nil, nil, nil, nil
 	return o
 }
 
-// unreached is the same, and Cluster API does not reach its API.
-func unreached() *objects {
+// aloneBut is the same, but for some conditions.
+func aloneBut(other ...metav1.Condition) *objects {
 	o := alone()
-	for i := range o.cluster.Status.Conditions {
-		if c := &o.cluster.Status.Conditions[i]; c.Type == "RemoteConnectionProbe" {
-			*c = is(c.Type, no, "ProbeFailed", "the API does not answer", time.Minute)
-		}
+	for _, c := range other {
+		all := &o.cluster.Status.Conditions
+		*all = append(slices.DeleteFunc(*all, func(was metav1.Condition) bool { return was.Type == c.Type }), c)
 	}
 	return o
+}
+
+// unreached is the same, and Cluster API does not reach its API.
+func unreached() *objects {
+	return aloneBut(is("RemoteConnectionProbe", no, "ProbeFailed", "the API does not answer", time.Minute))
+}
+
+// Cluster API says nothing of a Cluster without infrastructure: what it would ask for is asked for here.
+func TestWhatAControlPlaneAloneIsAvailableBy(t *testing.T) {
+	gates := []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backed"}, {ConditionType: "Frozen", Polarity: clusterv1.NegativePolarityCondition}}
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		gates      []clusterv1.ClusterAvailabilityGate
+		want       bool
+	}{
+		"all is well":                       {want: true},
+		"its API is not reached":            {conditions: []metav1.Condition{is("RemoteConnectionProbe", no, "ProbeFailed", "", time.Minute)}},
+		"its control plane is away":         {conditions: []metav1.Condition{is("ControlPlaneAvailable", no, "NotAvailable", "", time.Minute)}},
+		"workers are away":                  {conditions: []metav1.Condition{is("WorkersAvailable", no, "NotAvailable", "", time.Minute)}},
+		"nothing is known of workers":       {conditions: []metav1.Condition{is("WorkersAvailable", unknown, "InternalError", "", time.Minute)}},
+		"it is deleted":                     {conditions: []metav1.Condition{is("Deleting", yes, "Deleting", "", time.Minute)}},
+		"a gate that nobody said a word of": {gates: gates},
+		"gates are open":                    {gates: gates, conditions: []metav1.Condition{is("Backed", yes, "Backed", "", time.Minute), is("Frozen", no, "Thawed", "", time.Minute)}, want: true},
+		"a gate is closed":                  {gates: gates, conditions: []metav1.Condition{is("Backed", yes, "Backed", "", time.Minute), is("Frozen", yes, "Frozen", "", time.Minute)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := aloneBut(test.conditions...)
+			o.cluster.Spec.AvailabilityGates = test.gates
+			if got := report(o).Cluster.Available; got != test.want {
+				t.Errorf("available %t", got)
+			}
+		})
+	}
 }
 
 func TestReports(t *testing.T) {
