@@ -129,7 +129,7 @@ licences: check-go bin/licences ## Check that every dependency has a licence tha
 # Without a database of vulnerabilities nothing is checked, and it fails.
 DB ?=
 .PHONY: vulncheck
-vulncheck: check-go ## Look for known vulnerabilities in what the programs call; DB=https://vuln.go.dev or the path of a copy
+vulncheck: check-go $(if $(DB),bin/govulncheck) ## Look for known vulnerabilities in what the programs call; DB=https://vuln.go.dev or the path of a copy
 	go run ./hack/vulncheck --db='$(DB)'
 
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
