@@ -47,9 +47,11 @@ func losing(in *Input, seen *Observation, component string) string {
 		return ""
 	}
 	spec := etcdclusters.Spec(in.ControlPlane, component)
-	listed := len(etcdclusters.Status(in.ControlPlane, component).Members)
-	if health := seen.Etcd[component]; listed > int(*spec.Replicas) || health != nil && health.Change != "" {
+	if listed := len(etcdclusters.Status(in.ControlPlane, component).Members); listed > int(*spec.Replicas) {
 		return changing(seen, component, fmt.Sprintf("%s: %d members exist, %d are wanted", component, listed, *spec.Replicas))
+	}
+	if health := seen.Etcd[component]; health != nil && health.Change != "" {
+		return component + ": " + health.Change
 	}
 	return ""
 }

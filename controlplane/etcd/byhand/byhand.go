@@ -14,12 +14,12 @@ const Run = "run: "
 // Etcdctl begins a command of etcdctl in the pod of each member that can carry it out, by the names of these members.
 type Etcdctl map[string]string
 
-// Remove says how a person removes a member. It ends a sentence that says what for.
+// Remove is the command by which a person removes a member, or what to do first where no pod can run it.
 func (e Etcdctl) Remove(member string, id uint64) string {
 	return e.remove(member, strconv.FormatUint(id, 16))
 }
 
-// RemoveOne is Remove where the person chooses the member, and writes its ID in place of the last word.
+// RemoveOne is Remove with the word ID in place of the ID of the member that the person chooses.
 func (e Etcdctl) RemoveOne() string { return e.remove("", "ID") }
 
 // remove takes the pod of the first other member: the same state has the same text, and no member answers for its own removal.

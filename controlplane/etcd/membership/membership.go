@@ -89,7 +89,7 @@ func Decide(s State) Action {
 	}
 	for _, member := range s.Members {
 		if member.Ordinal < 0 {
-			return wait("etcd lists the member %s, which is not of this control plane. To remove it, %s", member.Name, s.ByHand.Remove(member.Name, member.ID))
+			return wait("etcd lists the member %q (%x), which is not of this control plane. To remove it, %s", member.Name, member.ID, s.ByHand.Remove(member.Name, member.ID))
 		}
 	}
 	if i := slices.IndexFunc(s.Members, func(m Member) bool { return m.Learner }); i >= 0 {

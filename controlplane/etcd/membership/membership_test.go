@@ -58,13 +58,13 @@ func TestDecide(t *testing.T) {
 		"etcd told no member":                     {state: State{Desired: 3}, want: Action{Kind: Wait}, says: "does not tell"},
 		"an unknown member is listed": {state: func() State {
 			s := cluster(3, 5)
-			s.Members = append(s.Members, Member{Name: `"red" (1f)`, ID: 0x1f, Ordinal: -1})
+			s.Members = append(s.Members, Member{Name: "red", ID: 0x1f, Ordinal: -1})
 			s.ByHand = byhand.Etcdctl{name(0): "etcdctl in " + name(0)}
 			return s
 		}(), want: Action{Kind: Wait}, says: `the member "red" (1f), which is not of this control plane. To remove it, run: etcdctl in blue-etcd-data-0 member remove 1f`},
 		"an unknown member is listed, and no other one works": {state: func() State {
 			s := cluster(3, 3)
-			s.Members = append(s.Members, Member{Name: `"red" (1f)`, ID: 0x1f, Ordinal: -1})
+			s.Members = append(s.Members, Member{Name: "red", ID: 0x1f, Ordinal: -1})
 			return s
 		}(), want: Action{Kind: Wait}, says: "To remove it, bring back another member that votes"},
 

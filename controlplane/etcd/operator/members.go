@@ -90,7 +90,7 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 		})
 	}
 	for _, unknown := range health.UnknownMembers {
-		state.Members = append(state.Members, membership.Member{Name: unknown.String(), ID: unknown.ID, Ordinal: -1})
+		state.Members = append(state.Members, membership.Member{Name: unknown.Name, ID: unknown.ID, Ordinal: -1})
 	}
 	for i := range pods {
 		state.Pods = append(state.Pods, c.ordinal(pods[i].Name))

@@ -63,7 +63,7 @@ func (s State) gone(m Member) bool {
 func (s State) risk(m Member, why string) Action {
 	if sick := s.sick(m); sick != nil {
 		if lost := s.lost(*sick); lost != "" {
-			return needsDecision("%s, and %s. Two are not replaced at once: bring one back or, to give %s up, %s",
+			return needsDecision("%s, and %s. Two are not replaced at once. Bring one back. To give up %s, %s",
 				m.is(why), sick.is(lost), sick.Name, s.ByHand.Remove(sick.Name, sick.ID))
 		}
 		return wait("%s. It is replaced when %s works", m.is(why), sick.at())
@@ -125,7 +125,7 @@ func (s State) look(m Member) Action {
 	case fails && m.Data == Stale:
 		return s.lookAgain(m)
 	case fails && m.Data == Unknown:
-		return needsDecision("%s: etcd fails to start, and nothing is known of its data. See its log; to give its data up, %s", m.at(), s.ByHand.Remove(m.Name, m.ID))
+		return needsDecision("%s: etcd fails to start, and nothing is known of its data. See its log. To give its data up, %s", m.at(), s.ByHand.Remove(m.Name, m.ID))
 	}
 	return Action{}
 }
@@ -181,7 +181,7 @@ func (s State) noMajority() Action {
 	for _, m := range s.voters() {
 		names = append(names, fmt.Sprintf("%s (%x)", m.Name, m.ID))
 	}
-	return needsDecision("the data of members %s is not the same, and no majority agrees. Find out whose is right; to remove another one by its ID, %s",
+	return needsDecision("the data of members %s is not the same, and no majority agrees. Find out whose is right. To remove another one, with its ID in place of ID, %s",
 		strings.Join(names, ", "), s.ByHand.RemoveOne())
 }
 

@@ -197,7 +197,7 @@ func TestDecide(t *testing.T) {
 			want: waits, says: parts{name(1)}},
 
 		"two of five are empty": {state: cluster(5, of(1, empty), of(2, empty)),
-			want: asks, says: parts{name(1), "host-2", "or, to give " + name(2) + " up, run: etcdctl in " + name(0) + " member remove 66"}},
+			want: asks, says: parts{name(1), "host-2", "To give up " + name(2) + ", run: etcdctl in " + name(0) + " member remove 66"}},
 		"one is empty, and one is down": {state: cluster(5, of(1, empty), of(2, down)),
 			want: waits, says: parts{name(2) + " on host node host-2 works"}},
 		"one is empty, and one lags behind":   {state: cluster(3, of(1, empty), of(2, lags)), want: waits, says: parts{name(2)}},
@@ -209,7 +209,7 @@ func TestDecide(t *testing.T) {
 			want: does(MoveLeader, 2)},
 		"the leader has other data, and waits for a member that votes": {state: cluster(2, of(0, differs), of(1, movable)), want: waits, says: parts{"when 3 members vote"}},
 		"one has other data while pods are rolled out":                 {state: cluster(3, of(1, differs), of(2, outdatedPod)), want: waits, says: parts{"up to date"}},
-		"no majority agrees":                    {state: cluster(3, disagree), want: asks, says: parts{name(0) + " (64), " + name(1) + " (65), " + name(2) + " (66)", "no majority agrees", "by its ID, run: etcdctl in " + name(0) + " member remove ID"}},
+		"no majority agrees":                    {state: cluster(3, disagree), want: asks, says: parts{name(0) + " (64), " + name(1) + " (65), " + name(2) + " (66)", "no majority agrees", "in place of ID, run: etcdctl in " + name(0) + " member remove ID"}},
 		"no majority agrees, and one is empty":  {state: cluster(3, disagree, of(1, empty)), want: asks, says: parts{"no majority agrees"}},
 		"no majority agrees, and most are away": {state: cluster(3, disagree, of(1, down), of(2, down)), want: waits, says: parts{"no quorum"}},
 
@@ -226,9 +226,9 @@ func TestDecide(t *testing.T) {
 			want: waits, says: parts{"up to date", "take back the change"}},
 		"one fails to start because the disk is full": {state: cluster(3, of(1, full)), want: asks, says: parts{name(1), "host-1", "disk is full"}},
 		"one fails to start, and nobody has looked at its data": {
-			state: cluster(3, of(1, failsUnseen)), want: asks, says: parts{"nothing is known", "to give its data up, run: etcdctl in " + name(0) + " member remove 65"}},
+			state: cluster(3, of(1, failsUnseen)), want: asks, says: parts{"nothing is known", "To give its data up, run: etcdctl in " + name(0) + " member remove 65"}},
 		"the same, and no other one can carry out commands": {
-			state: cluster(3, of(1, failsUnseen), func(s *State) { s.ByHand = nil }), want: asks, says: parts{"to give its data up, bring back another member that votes"}},
+			state: cluster(3, of(1, failsUnseen), func(s *State) { s.ByHand = nil }), want: asks, says: parts{"To give its data up, bring back another member that votes"}},
 		"one fails to start, and ran since somebody looked at its data": {state: cluster(3, of(1, failsAgain)), want: does(DeletePod, 1)},
 		"the same while pods are rolled out":                            {state: cluster(3, of(1, failsAgain), of(0, outdatedPod)), want: waits},
 		"the same while another is down":                                {state: cluster(5, of(1, failsAgain), of(2, down)), want: waits},
