@@ -18,7 +18,7 @@ type KeyFiles struct {
 	Shown string `json:"shown,omitempty"`
 }
 
-// NeverRotated reports whether the tenant has the key that it was made with.
+// NeverRotated reports whether the tenant has the one key that it was made with, and no other.
 func (f KeyFiles) NeverRotated() bool { return len(f.Trusted) == 0 && f.Used == "" && f.Shown == "" }
 
 // HeldKeys are the keys that pods of a component have, of each kind that rotates.

@@ -50,14 +50,14 @@ func (k *KeyKind) Leaf(name, ending string) func(*Input) []string {
 
 // Arguments that several components have.
 var (
-	// ClientCAs has those who may dial the component.
+	// ClientCAs is the file with the CAs that the component trusts its clients by.
 	ClientCAs = KeyArgument{Name: "client-ca-file", Files: ClusterCA.Trusted(pki.CACert)}
-	// ServingLeaf is the leaf that a component shows as a server.
+	// ServingLeaf is the certificate that the component shows as a server, and its key.
 	ServingLeaf = []KeyArgument{
 		{Name: "tls-cert-file", Files: servingLeaf(".crt"), OfComponent: true},
 		{Name: "tls-private-key-file", Files: servingLeaf(".key"), OfComponent: true},
 	}
-	// FrontProxyTrust has those who may say on whose behalf they dial the component.
+	// FrontProxyTrust is the file with the CAs of front proxies: who shows a certificate of theirs may say on whose behalf it asks.
 	FrontProxyTrust = KeyArgument{Name: "requestheader-client-ca-file", Files: FrontProxyCA.Trusted(pki.FrontProxyCACert)}
 )
 

@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -115,7 +116,7 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 		recordRotations(in.Cluster, before.rotating, now.rotating)
 	}
 	f.of[key] = now
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
 		recordMembers(seen.Health(component), labels)
 		recordDecision(in.Restoring[component] != "", seen.Etcd[component], labels)
@@ -149,8 +150,8 @@ func recordDecision(foundedAnew bool, report *operator.Report, labels []string) 
 	}
 }
 
-// recordSnapshot keeps when the newest snapshot was taken, and how often one is wanted. While there is none, the creation of the control plane
-// counts as its time: an alert on the age must not need a first success.
+// recordSnapshot keeps when the newest snapshot was taken, and how often one is wanted. While there is none, it keeps
+// when the control plane was created: the alert on the age fires, too, where no snapshot was ever taken.
 func recordSnapshot(in *status.Input) {
 	backup := in.ControlPlane.Spec.Etcd.Backup
 	if backup == nil {
@@ -284,7 +285,7 @@ func upgradeWaits(in *status.Input) string {
 		return waitsForVersion
 	case in.Refused != nil:
 		return waitsForPatches
-	case slices.ContainsFunc(etcdclusters.Components, changes):
+	case slices.ContainsFunc(etcdcomponent.Components(), changes):
 		return waitsForMembers
 	case slices.ContainsFunc(in.Outcomes, func(o flow.Outcome) bool { return o.Problem() != nil }):
 		return waitsForPerson

@@ -6,6 +6,6 @@
 // # What it promises
 //
 //   - The lead goes to a voter that works, on a node that takes pods, and never moves without a cordon.
-//   - While nodes are drained one after the other, it moves twice at most.
+//   - While nodes are drained one after the other, and pods come back to their own nodes, it moves twice at most.
 //   - It stays where it is while members or their pods change.
 package lead

@@ -36,8 +36,8 @@ func OpenFolder(path string) (Folder, error) {
 	return Folder{path, now}, err
 }
 
-// errNoConfig is said by a member whose pod is older than the manager's Secret.
-var errNoConfig = errors.New(backup.ConfigFile + " is not there yet: kubelet brings it within two minutes")
+// errNoConfig is said while the manager has yet to write the file, or kubelet to bring it.
+var errNoConfig = errors.New(backup.ConfigFile + " is not there yet: the manager writes it when it knows all that is in it, and kubelet brings it within two minutes")
 
 // Config reads how a tenant is backed up.
 func (f Folder) Config() (backup.Config, error) {
