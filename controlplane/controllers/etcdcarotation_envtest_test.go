@@ -22,6 +22,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -218,7 +219,7 @@ func (tt *tenantTest) settleWith(working int) {
 		if err != nil {
 			tt.t.Fatal(err)
 		}
-		for _, component := range etcdclusters.Components {
+		for _, component := range etcdcomponent.Components() {
 			count := 0
 			for i := range pods[component] {
 				if hostpods.Ready(&pods[component][i]) && pods[component][i].DeletionTimestamp == nil {

@@ -25,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -219,7 +220,7 @@ func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
 			tt.program.Clock = inTwoMinutes()
 			tt.editSpec(test.change)
 			tt.expectOthersReplaced("after the change")
-			for _, component := range etcdclusters.Components {
+			for _, component := range etcdcomponent.Components() {
 				tt.expectReconciled("after the change", component+" stays as it is")
 			}
 			tt.editSpec(test.back)

@@ -10,7 +10,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
@@ -46,7 +46,7 @@ func askable(t *testing.T) *scope {
 	s.input.Cluster = s.key
 	s.input.Spec.Etcd.Data.Replicas, s.input.Spec.Etcd.Events.Replicas = new(int32(3)), new(int32(3))
 	s.input.Addresses = map[string]string{}
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		for i := range int32(3) {
 			s.input.Addresses[statustest.PodName(component, i)] = "10.250.0.1"
 		}

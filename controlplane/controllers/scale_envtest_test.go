@@ -22,6 +22,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
@@ -55,7 +56,7 @@ func (e *toldEtcd) refused() []string {
 // tellEtcd gives a tenant such etcds.
 func (tt *tenantTest) tellEtcd(members int) *toldEtcd {
 	e := &toldEtcd{t: tt.t, namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}, leads: map[string]string{}}
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		for i := range members {
 			e.listed[statustest.PodName(component, int32(i))] = &etcd.Member{Name: statustest.PodName(component, int32(i)), Listed: true}
 		}

@@ -15,25 +15,17 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Components are the components of the etcd clusters that a control plane can have.
-var Components = etcdcomponent.Components()
-
 // Of are the components of the etcd clusters that a control plane has.
 func Of(controlPlane *controlplanev1.KOKControlPlane) []string {
 	return registry.Components.Of(&controlPlane.Spec).OfCondition(conditionsv1.EtcdClusterHealthyCondition)
 }
 
-// of is the etcd cluster of a component that is one.
-func of(component string) etcdcomponent.Cluster {
-	return etcdcomponent.All[slices.IndexFunc(etcdcomponent.All, func(c etcdcomponent.Cluster) bool { return c.Component == component })]
-}
-
 // Name is the name of an etcd cluster in status.
-func Name(component string) string { return of(component).Field }
+func Name(component string) string { return etcdcomponent.Named(component).Field }
 
 // Spec is what the spec asks of an etcd cluster.
 func Spec(controlPlane *controlplanev1.KOKControlPlane, component string) controlplanev1.EtcdClusterSpec {
-	return *of(component).Part(&controlPlane.Spec.Etcd)
+	return *etcdcomponent.Named(component).Part(&controlPlane.Spec.Etcd)
 }
 
 // Status is what status says of an etcd cluster; empty before anything was observed of it.
@@ -58,13 +50,13 @@ func SetStatus(controlPlane *controlplanev1.KOKControlPlane, status controlplane
 
 // Bootstrapped reports whether every first member of an etcd cluster has joined it once; false for other components.
 func Bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
-	return slices.Contains(Components, component) && ptr.Deref(Status(controlPlane, component).Bootstrapped, false)
+	return slices.Contains(etcdcomponent.Components(), component) && ptr.Deref(Status(controlPlane, component).Bootstrapped, false)
 }
 
 // Seeded reports whether an etcd cluster begins with a snapshot that its first member restores, or with the data of a survivor, and has
 // not been seen since. It has that member alone until it answers, and gains the others then.
 func Seeded(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
-	return of(component).TakesSnapshots() && !Bootstrapped(controlPlane, component) &&
+	return etcdcomponent.Named(component).Restorable() && !Bootstrapped(controlPlane, component) &&
 		(controlPlane.Spec.Etcd.Restore != nil || Status(controlPlane, component).Restoring != nil)
 }
 

@@ -33,7 +33,7 @@ func LackVoters(controlPlane *controlplanev1.KOKControlPlane, component string) 
 // Growing names the component of an etcd cluster that has fewer voters than the spec asks for; it is empty if there is none. API servers
 // restart to learn of new members, so they are told once, when all have joined.
 func Growing(controlPlane *controlplanev1.KOKControlPlane) string {
-	for _, component := range Components {
+	for _, component := range etcdcomponent.Components() {
 		if Bootstrapped(controlPlane, component) && Voters(controlPlane, component) < *Spec(controlPlane, component).Replicas {
 			return component
 		}

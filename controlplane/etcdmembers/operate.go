@@ -80,13 +80,13 @@ func Operate(by Operator, of *Facts) (reports map[string]*operator.Report, all b
 
 // isFormer reports whether a report is of the etcd that a restore in place replaces.
 func (f *Facts) isFormer(cluster etcdcomponent.Cluster, report *operator.Report) bool {
-	return cluster.TakesSnapshots() && f.Restore.Founding() && report.ClusterID != "" && report.ClusterID != f.Restore.Record.ClusterID
+	return cluster.Restorable() && f.Restore.Founding() && report.ClusterID != "" && report.ClusterID != f.Restore.Record.ClusterID
 }
 
 // Task is what the operator is told of an etcd cluster that has a workload. It holds nothing that this reconcile still changes.
 func (f *Facts) Task(cluster etcdcomponent.Cluster) *operator.Task {
 	state, only := *f.Workloads[cluster.Component], ""
-	if f.Restore.Founding() && cluster.TakesSnapshots() {
+	if f.Restore.Founding() && cluster.Restorable() {
 		only = f.Restore.Record.Seed
 	}
 	return &operator.Task{
@@ -109,7 +109,7 @@ func (f *Facts) Task(cluster etcdcomponent.Cluster) *operator.Task {
 // theirs is.
 func Cordoned(ctx context.Context, reader client.Reader, pods map[string][]corev1.Pod) (map[string][]string, error) {
 	members := map[string][]string{}
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		for i := range pods[component] {
 			pod := &pods[component][i]
 			cordoned, err := cordon.PodIsOn(ctx, reader, pod)

@@ -18,11 +18,11 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator/operatortest"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -44,7 +44,7 @@ func askable() *Facts {
 		Stops: func(string) bool { return false }, SeedGone: true, Workloads: statustest.Workloads(),
 	}
 	f.Input.Spec.Etcd.Data.Replicas, f.Input.Spec.Etcd.Events.Replicas = new(int32(3)), new(int32(3))
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		for i := range int32(3) {
 			f.Input.Addresses[statustest.PodName(component, i)] = "10.250.0.1"
 		}
@@ -61,7 +61,7 @@ func TestTheReportOfEtcdIsWhatStatusIsMadeOf(t *testing.T) {
 	}
 
 	report := statustest.Etcd()[names.EtcdData]
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		notes.Reports[component] = report
 	}
 	if reports, all = Operate(notes, askable()); !all || reports[names.EtcdData] != report {

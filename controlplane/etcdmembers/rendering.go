@@ -67,7 +67,7 @@ func (m *Members) renderingOf(ctx context.Context, cluster etcdcomponent.Cluster
 func (m *Members) podsOf(cluster etcdcomponent.Cluster) (pods, first int32) {
 	pods = etcdclusters.Pods(m.ControlPlane, cluster, m.Input)
 	switch {
-	case !cluster.TakesSnapshots() || !m.Restore.Ever(m.ControlPlane):
+	case !cluster.Restorable() || !m.Restore.Ever(m.ControlPlane):
 		return pods, 0
 	case m.Restore.Founding() && !m.Restore.Founded(m.ControlPlane):
 		return pods, int32(cluster.Ordinal(m.Input, m.Restore.Record.Seed)) //nolint:gosec // A handful.

@@ -238,7 +238,7 @@ func askedBy(of *controlplanev1.KOKControlPlane, cluster etcdcomponent.Cluster) 
 // scaleOfEtcd goes by etcd's own list of members.
 func scaleOfEtcd(before, after *controlplanev1.KOKControlPlane) []Event {
 	var all []Event
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		was, is := etcdclusters.Status(before, component), etcdclusters.Status(after, component)
 		from, to := ptr.Deref(was.Replicas, 0), ptr.Deref(is.Replicas, 0)
 		if !etcdclusters.Bootstrapped(before, component) || from == 0 || to == 0 {

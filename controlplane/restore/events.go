@@ -35,12 +35,12 @@ type FormerEvents struct {
 	Refused error
 }
 
-// Left reports whether anything is left of the former etcd.
-func (f *FormerEvents) Left() bool { return len(f.pods)+len(f.claims) > 0 }
+// left reports whether anything is left of the former etcd.
+func (f *FormerEvents) left() bool { return len(f.pods)+len(f.claims) > 0 }
 
 // Stops reports whether nothing of a component may run, because it is the etcd with the events and something is left of the former one.
 func (f *FormerEvents) Stops(component string) bool {
-	return component == names.EtcdEvents && f.Left()
+	return component == names.EtcdEvents && f.left()
 }
 
 // ReadFormerEvents looks for pods and volumes that are older than the time at which the etcd with the events is to be founded anew: a person
@@ -97,7 +97,7 @@ func olderThan(at metav1.Time, pods []corev1.Pod, claims []corev1.PersistentVolu
 
 // status is the status of the etcd that is founded anew at a time.
 func (f *FormerEvents) status(ctx context.Context, of *Facts, at metav1.Time) (*controlplanev1.EtcdClusterStatus, error) {
-	if f.Left() {
+	if f.left() {
 		status := etcdclusters.Status(of.ControlPlane, names.EtcdEvents)
 		status.Name, status.Restoring = etcdclusters.Name(names.EtcdEvents), &controlplanev1.EtcdRestoringStatus{RequestedAt: at}
 		if of.ControlPlane.Spec.Etcd.Events.FoundAnewAt.Before(&at) {
@@ -116,18 +116,15 @@ func (f *FormerEvents) status(ctx context.Context, of *Facts, at metav1.Time) (*
 	return found, nil
 }
 
-// Stop stops the former etcd with the events, and then deletes its volumes. Each reconcile takes one step. says tells people what the end
-// of the former etcd waits for; empty when nothing is left.
+// Stop stops the former etcd with the events, and then deletes its volumes, if anything is left of it. Each reconcile takes one step. says
+// tells people what the end of the former etcd waits for.
 func (f *FormerEvents) Stop(ctx context.Context, of *Facts) (result flow.Result, says string) {
-	switch {
-	case !f.Left():
-		return flow.Done(), ""
-	case len(f.pods) > 0:
+	if len(f.pods) > 0 {
 		if err := deletion.Stop(ctx, of.Host, of.Cluster, map[string]client.Object{names.EtcdEvents: &appsv1.StatefulSet{}}); err != nil {
 			return flow.Failed(err), ""
 		}
 		says = fmt.Sprintf("pods %s have yet to stop. If the host node of a pod is gone for good, delete its Node object", strings.Join(f.pods, ", "))
-	default:
+	} else {
 		var deleted []string
 		for _, claim := range f.claims {
 			if err := deleteClaim(ctx, of.Host.Client, claim); err != nil {

@@ -15,6 +15,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -162,7 +163,7 @@ func overQuotas(in *Input) []string {
 func etcdRecovering(in *Input, seen *Observation) metav1.Condition {
 	const name = conditionsv1.EtcdRecoveringCondition
 	var founded []string
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		if waits := in.Restoring[component]; waits != "" {
 			founded = append(founded, fmt.Sprintf("%s is founded anew: %s", component, waits))
 		}
@@ -172,7 +173,7 @@ func etcdRecovering(in *Input, seen *Observation) metav1.Condition {
 	}
 	reason := conditionsv1.RecoveringReason
 	var recovering, unknown []string
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		report := seen.Etcd[component]
 		switch {
 		case report == nil:

@@ -5,6 +5,7 @@ package etcd
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,14 +109,18 @@ func Components() []string {
 	return all
 }
 
+// Named is the etcd cluster of a component that is one.
+func Named(component string) Cluster {
+	return All[slices.IndexFunc(All, func(c Cluster) bool { return c.Component == component })]
+}
+
 // Spec is what an input asks of the cluster.
 func (c Cluster) Spec(in *components.Input) controlplanev1.EtcdClusterSpec {
 	return *c.Part(&in.Spec.Etcd)
 }
 
-// TakesSnapshots reports whether members take snapshots, and so may begin with one: the cluster can be restored. Another one can only be founded
-// anew without data.
-func (c Cluster) TakesSnapshots() bool { return c.backup != nil }
+// Restorable reports whether members take snapshots, and may begin with one. A cluster that is not can only be founded anew, without data.
+func (c Cluster) Restorable() bool { return c.backup != nil }
 
 // Ports are the numbers of the ports of the members of one cluster. Backup is 0 for a cluster without snapshots.
 type Ports struct{ Client, Peer, Metrics, Backup int32 }
@@ -146,7 +151,7 @@ func (c Cluster) AsComponent() components.Component {
 		Condition: conditionsv1.EtcdClusterHealthyCondition,
 		Keys:      c.keys,
 		Patches: patches.Hosted{
-			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true, Snapshots: c.TakesSnapshots(),
+			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true, Snapshots: c.Restorable(),
 			Replicas: "set spec.etcd." + c.Field + ".replicas",
 			Image:    "set spec.etcd.image",
 			Args:     "each member reads a configuration file that the controller writes",

@@ -89,7 +89,7 @@ func (c *cluster) leadState(health *etcd.Health, facts leadFacts) lead.State {
 		}
 		member := lead.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name), Voter: !m.Learner, Leader: m.Leader,
-			InQuorum: m.Err == nil && m.Answered && m.Follows, Cordoned: facts.cordoned[m.Name],
+			InQuorum: m.Err == nil && m.InQuorum(), Cordoned: facts.cordoned[m.Name],
 		}
 		if i := hostpods.Index(facts.pods, m.Name); i >= 0 {
 			pod := &facts.pods[i]
@@ -110,7 +110,7 @@ func readyToDrain(report *Report, member string, cordoned, alone bool, desired i
 		if m.Leader {
 			leader = m.Name
 		}
-		if m.Name != member && m.Listed && !m.Learner && m.Answered && m.Follows {
+		if m.Name != member && m.InQuorum() {
 			others++
 		}
 	}

@@ -104,8 +104,11 @@ func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, fo
 		Disagree: health.Disagree,
 		ByHand:   c.byHand(health),
 	}
-	if state.Restores = fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace); !c.Cluster.TakesSnapshots() {
-		state.Restores, state.FoundsAnew = "", state.Restores+" --events"
+	command := fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace)
+	if c.Cluster.Restorable() {
+		state.Restores = command
+	} else {
+		state.FoundsAnew = command + " --events"
 	}
 	for _, m := range health.Members {
 		member := recovery.Member{

@@ -63,7 +63,7 @@ func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster
 // mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot. Then the Secret of its backup names
 // the snapshot.
 func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, tenant client.ObjectKey, workload *appsv1.StatefulSet) (bool, error) {
-	if !cluster.TakesSnapshots() || ptr.Deref(workload.Spec.Replicas, 0) > 1 {
+	if !cluster.Restorable() || ptr.Deref(workload.Spec.Replicas, 0) > 1 {
 		return false, nil
 	}
 	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: tenant.Namespace, Name: names.Backup(tenant.Name)}

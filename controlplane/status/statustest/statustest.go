@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
@@ -47,7 +47,7 @@ func Workloads() map[string]*workloads.State {
 	all := map[string]*workloads.State{}
 	for component, size := range sizes {
 		needed := int32(1)
-		if slices.Contains(etcdclusters.Components, component) {
+		if slices.Contains(etcdcomponent.Components(), component) {
 			needed = 2
 		}
 		all[component] = &workloads.State{Observed: true, Desired: size, Current: size, Updated: size, Ready: size, Available: size, Needed: needed}
@@ -69,7 +69,7 @@ func Pods() map[string][]corev1.Pod {
 // Etcd is what the operator reports of both clusters, by component.
 func Etcd() map[string]*operator.Report {
 	all := map[string]*operator.Report{}
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdcomponent.Components() {
 		health := &etcd.Health{}
 		for i := range sizes[component] {
 			health.Members = append(health.Members, etcd.Member{Name: PodName(component, i), Listed: true, Leader: i == 0})
