@@ -2,7 +2,6 @@ package noise
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 )
 
@@ -46,12 +46,5 @@ func (r Reads) Plus(other Reads) Reads {
 	return Reads{Times: slices.Concat(r.Times, other.Times), Failed: slices.Concat(r.Failed, other.Failed)}
 }
 
-// Quantile is the time that a part of the answered reads took at most, by the nearest rank; 0 without any.
-func (r Reads) Quantile(part float64) time.Duration {
-	if len(r.Times) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(r.Times))
-	rank := int(math.Ceil(part * float64(len(sorted))))
-	return sorted[min(max(rank, 1), len(sorted))-1]
-}
+// Quantile is the time that a part of the answered reads took at most, as timeline.Quantile has it.
+func (r Reads) Quantile(part float64) time.Duration { return timeline.Quantile(r.Times, part) }

@@ -3,6 +3,7 @@ package timeline
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -123,6 +124,16 @@ func PrintSpread(w io.Writer, rows []Row, runs []*Timeline) error {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
+
+// Quantile is the value that a part of them has at most, by the nearest rank; zero of none.
+func Quantile(values []time.Duration, part float64) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(part * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
 
 // Median is the middle value, the mean of both middle ones when their number is even; zero of none.
 func Median(values []time.Duration) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,39 @@ func TestMedian(t *testing.T) {
 		if got := Median(test.values); got != test.want {
 			t.Errorf("median of %v is %d, want %d", test.values, got, test.want)
 		}
+	}
+}
+
+func TestAQuantileIsOneOfTheValues(t *testing.T) {
+	hundred := make([]time.Duration, 100)
+	for i := range hundred {
+		hundred[i] = time.Duration(100 - i)
+	}
+	for name, test := range map[string]struct {
+		values []time.Duration
+		part   float64
+		want   time.Duration
+	}{
+		"of nothing":                   {nil, 0.99, 0},
+		"of one":                       {[]time.Duration{7}, 0.99, 7},
+		"of two, the middle":           {[]time.Duration{9, 1}, 0.5, 1},
+		"of three, the middle":         {[]time.Duration{9, 1, 4}, 0.5, 4},
+		"all but one in a hundred":     {hundred, 0.99, 99},
+		"the longest":                  {hundred, 1, 100},
+		"the half":                     {hundred, 0.5, 50},
+		"the shortest":                 {hundred, 0, 1},
+		"of few, the longest":          {hundred[:10], 0.99, 100},
+		"longer than 32 bits can hold": {[]time.Duration{time.Hour, 1}, 1, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(test.values)
+			if got := Quantile(test.values, test.part); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+			if !slices.Equal(test.values, before) {
+				t.Error("it changes the order of the values")
+			}
+		})
 	}
 }
 
