@@ -1,13 +1,13 @@
 package attack
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
 )
 
 // Wait is how long somebody waited, and since when.
@@ -19,14 +19,13 @@ type Wait struct {
 // Waits are those of one neighbour, in their order.
 type Waits []Wait
 
-// Quantile is what a part of them took at most, by the nearest rank; 0 without any.
+// Quantile is what a part of them took at most, as timeline.Quantile has it.
 func (w Waits) Quantile(part float64) time.Duration {
-	if len(w) == 0 {
-		return 0
+	var took []time.Duration
+	for _, wait := range w {
+		took = append(took, wait.Took)
 	}
-	sorted := slices.SortedFunc(slices.Values(w), func(a, b Wait) int { return cmp.Compare(a.Took, b.Took) })
-	rank := int(math.Ceil(part * float64(len(sorted))))
-	return sorted[min(max(rank, 1), len(sorted))-1].Took
+	return timeline.Quantile(took, part)
 }
 
 // Median is the middle of them.
@@ -51,8 +50,9 @@ func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 // Neighbours keeps the waits of neighbours. Many may add at the same time.
 type Neighbours struct {
-	lock sync.Mutex
-	by   map[string]Waits
+	lock      sync.Mutex
+	by        map[string]Waits
+	unsampled []string
 }
 
 // Add adds a wait of a neighbour.
@@ -63,6 +63,20 @@ func (n *Neighbours) Add(name string, wait Wait) {
 		n.by = map[string]Waits{}
 	}
 	n.by[name] = append(n.by[name], wait)
+}
+
+// Miss adds a sample that failed before anybody knew how long the neighbour waits. It counts as no wait: it would be a short one.
+func (n *Neighbours) Miss(name string, err error) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.unsampled = append(n.unsampled, fmt.Sprintf("%s: %v", name, err))
+}
+
+// Unsampled are the samples that failed, with the reason of each.
+func (n *Neighbours) Unsampled() []string {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	return slices.Clone(n.unsampled)
 }
 
 // Of are the waits of a neighbour.

@@ -1,6 +1,8 @@
 package attack
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,24 +36,22 @@ func together(parts ...[]int) Waits {
 	return waits(all...)
 }
 
-func TestQuantilesOfWaits(t *testing.T) {
-	for name, test := range map[string]struct {
-		of   Waits
-		part float64
-		want time.Duration
-	}{
-		"the middle":              {waits(5, 1, 3), 0.5, 3 * time.Millisecond},
-		"the longest":             {waits(5, 1, 3), 1, 5 * time.Millisecond},
-		"one of a hundred":        {together(times(99, 1), []int{9}), 0.99, time.Millisecond},
-		"two of a hundred":        {together(times(98, 1), []int{9, 9}), 0.99, 9 * time.Millisecond},
-		"longer than int32 holds": {Waits{{Took: time.Hour}, {Took: 1}}, 1, time.Hour},
-		"of none":                 {nil, 0.5, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := test.of.Quantile(test.part); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
+func TestAQuantileOfWaitsIsOfWhatTheyTook(t *testing.T) {
+	all := waits(5, 1, 3)
+	if got := all.Quantile(1); got != 5*time.Millisecond || all.Median() != 3*time.Millisecond || all[0].Took != got {
+		t.Errorf("the longest is %s, the median %s, of %v", got, all.Median(), all)
+	}
+}
+
+func TestASampleThatFailedIsNoWait(t *testing.T) {
+	n := &Neighbours{}
+	n.Add("a", Wait{Took: time.Second})
+	n.Miss("a", errors.New("there is no such tenant"))
+	if len(n.Of("a")) != 1 || len(n.All()) != 1 {
+		t.Errorf("its waits are %v", n.All())
+	}
+	if got := n.Unsampled(); !slices.Equal(got, []string{"a: there is no such tenant"}) {
+		t.Errorf("unsampled are %q", got)
 	}
 }
 

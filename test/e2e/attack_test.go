@@ -99,6 +99,8 @@ var _ = Describe("The administrator of a tenant as an attacker", Ordered, Label(
 		Expect(len(s.report.Outcomes())).To(BeNumerically(">=", 30))
 		Expect(succeeded).To(BeEmpty())
 		Expect(restartedSince(ctx, s.ran, ownManagers...)).To(BeZero(), "restarts of our managers")
+		Expect(s.during.Unsampled()).To(BeEmpty(), "samples of neighbours that failed")
+		Expect(slower.Median).To(BeNumerically("<=", longer), "how much longer neighbours wait")
 		Expect(slower.Window).To(BeNumerically("<=", muchLonger), "how much longer a neighbour waits in its worst window: %s", slower)
 	}, SpecTimeout(time.Minute+8*join)) // The time of a last spec has that of removing the tenants in it.
 })
