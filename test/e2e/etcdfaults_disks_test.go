@@ -63,6 +63,6 @@ func (s *struck) lead(ctx context.Context, member string) {
 			_ = leader.Close()
 			g.Expect(err).NotTo(HaveOccurred())
 		}
-		g.Expect(s.leader(ctx)).To(Equal(member), "the leader")
+		g.Expect(leaderOf(asking, g, data)).To(Equal(member), "the leader")
 	}).WithTimeout(creation).Should(Succeed(), "%s leads", member)
 }

@@ -316,19 +316,10 @@ func (s *struck) on(node string) (members []string) {
 // leader is the member that leads the data's etcd.
 func (s *struck) leader(ctx context.Context) string {
 	GinkgoHelper()
-	data := s.etcds[names.EtcdData]
-	status, err := data.Status(ctx, data.Endpoints()[0])
-	Expect(err).NotTo(HaveOccurred())
-	for name, id := range s.before.Members {
-		if id == status.Leader {
-			return name
-		}
-	}
-	Fail(fmt.Sprintf("no member has the ID of the leader, %x", status.Leader))
-	return ""
+	return leaderOf(ctx, Default, s.etcds[names.EtcdData])
 }
 
-// follower is a member of the data's etcd that does not lead, and is none of those that are named.
+// follower is a member of the data's etcd that does not lead. It is not one of besides.
 func (s *struck) follower(ctx context.Context, besides ...string) string {
 	GinkgoHelper()
 	leader := s.leader(ctx)

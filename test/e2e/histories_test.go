@@ -100,12 +100,9 @@ func (s *struck) expectNextHistory(ctx context.Context) {
 // leaderFirst are the members of the data etcd, the one that leads before the others.
 func (b *backedUp) leaderFirst(ctx context.Context) []string {
 	GinkgoHelper()
-	etcd := b.etcd(ctx, names.EtcdData)
-	status, err := etcd.Status(ctx, etcd.Endpoints()[0])
-	Expect(err).NotTo(HaveOccurred())
-	members, ids := b.members(ctx, names.EtcdData), b.tenant.members(ctx)
-	leader := slices.IndexFunc(members, func(name string) bool { return ids[name] == status.Leader })
-	Expect(leader).To(BeNumerically(">=", 0), "leader %x, of %v", status.Leader, ids)
+	name, members := leaderOf(ctx, Default, b.etcd(ctx, names.EtcdData)), b.members(ctx, names.EtcdData)
+	leader := slices.Index(members, name)
+	Expect(leader).To(BeNumerically(">=", 0), "the leader %s is none of %v", name, members)
 	members[0], members[leader] = members[leader], members[0]
 	return members
 }

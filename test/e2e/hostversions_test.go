@@ -10,7 +10,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -166,14 +165,6 @@ var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpg
 		older.delete(ctx)
 	}, SpecTimeout(upgrade+2*creation+4*join))
 })
-
-// term is the present term of the data's etcd: each election begins another one.
-func (t *tenant) term(ctx context.Context) uint64 {
-	GinkgoHelper()
-	answer, err := t.etcd(ctx, names.EtcdData).Get(ctx, "/registry/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-	Expect(err).NotTo(HaveOccurred())
-	return answer.Header.RaftTerm
-}
 
 // leadMoves is how often the manager moved the lead of the data's etcd, by its Events.
 func (t *tenant) leadMoves(ctx context.Context) int {

@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	. "github.com/onsi/gomega/gstruct"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +86,27 @@ func (j *journey) leader(ctx context.Context, component string) string {
 	lease, err := j.a.api.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, component, metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// leaderOf is the name of the member that leads an etcd.
+func leaderOf(ctx context.Context, g Gomega, etcd *clientv3.Client) string {
+	GinkgoHelper()
+	status, err := etcd.Status(ctx, etcd.Endpoints()[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	found, err := etcd.MemberList(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	leader := slices.IndexFunc(found.Members, func(m *etcdserverpb.Member) bool { return m.ID == status.Leader })
+	g.Expect(leader).To(BeNumerically(">=", 0), "no member has the ID of the leader, %x", status.Leader)
+	return found.Members[leader].Name
+}
+
+// term is the present term of the data's etcd: each election begins another one.
+func (t *tenant) term(ctx context.Context) uint64 {
+	GinkgoHelper()
+	etcd := t.etcd(ctx, names.EtcdData)
+	status, err := etcd.Status(ctx, etcd.Endpoints()[0])
+	Expect(err).NotTo(HaveOccurred())
+	return status.RaftTerm
 }
 
 // expectLed waits until each leader has renewed its lease from now on: one that could not for a while, as API servers were
