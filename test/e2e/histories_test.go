@@ -55,12 +55,23 @@ func (s *struck) missing(ctx context.Context, named string) []string {
 	return missing
 }
 
-// expectSurvived expects the acknowledged writes of a history to be there after a restore from a survivor. That may lack what the leader and the
-// other member acknowledged at the moment at which they were lost, and nothing before.
-func (s *struck) expectSurvived(ctx context.Context, named string) {
+// newest are the numbers of the newest acknowledged writes, of one journal after the other.
+func (s *struck) newest() (numbers []int) {
+	for _, j := range s.journals {
+		numbers = append(numbers, j.Newest())
+	}
+	return numbers
+}
+
+// expectSurvived expects the acknowledged writes of a history to be there after a restore from a survivor. The survivor may lack what the leader and
+// the other member acknowledged in the second before they were lost. newest are the writes just before that: an older one that is missing is a loss.
+func (s *struck) expectSurvived(ctx context.Context, named string, newest []int) {
 	GinkgoHelper()
 	missing := s.missing(ctx, named)
 	Expect(len(missing)).To(BeNumerically("<=", faultRate*len(s.journals)), "acknowledged writes that are lost are those of a second at most: %q", missing)
+	for i, j := range s.journals {
+		Expect(j.Before(newest[i]-faultRate, missing)).To(BeEmpty(), "lost writes that are older than a second, of which the newest was %d", newest[i])
+	}
 }
 
 // expectFirstKept expects the first writes of a history that began before a snapshot to be there after its restore.

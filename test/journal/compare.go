@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,17 @@ func lost(acknowledged, found map[string]string) []string {
 		}
 	}
 	return lost
+}
+
+// Before are those of lost keys that are of this journal and have a lower number. Lost gave them.
+func (j *Journal) Before(number int, lost []string) (before []string) {
+	for _, text := range lost {
+		name, _, _ := strings.Cut(text, " ")
+		if is, own := j.number(name); own && is < number {
+			before = append(before, text)
+		}
+	}
+	return before
 }
 
 // Unseen waits until the watch has brought every key that was acknowledged until now, and returns those that it has not

@@ -23,3 +23,17 @@ func TestWhatWasAcknowledgedAndIsNotThereIsLost(t *testing.T) {
 		})
 	}
 }
+
+func TestLostKeysOfAJournalAreOlderThanANumber(t *testing.T) {
+	j := &Journal{options: Options{Name: "node-1"}, acknowledged: map[string]string{"node-1-9": "a", "node-1-30": "b", "node-1-2": "c"}}
+	if newest := j.Newest(); newest != 30 {
+		t.Errorf("the newest key is %d", newest)
+	}
+	lost := []string{"node-1-2 is not there", `node-1-19 is "a", "b" was acknowledged`, "node-1-20 is not there", "node-11-3 is not there", "node-1-1-3 is not there"}
+	if before := j.Before(20, lost); !slices.Equal(before, lost[:2]) {
+		t.Errorf("before 20 are %q", before)
+	}
+	if newest := (&Journal{}).Newest(); newest != -1 {
+		t.Errorf("the newest key of a journal that has none is %d", newest)
+	}
+}

@@ -13,6 +13,8 @@ package journal
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,8 +103,28 @@ func (j *Journal) First() (name, text string, ok bool) {
 	return name, text, ok
 }
 
+// Newest is the number of the newest key that is acknowledged; -1 without any.
+func (j *Journal) Newest() int {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	newest := -1
+	for name := range j.acknowledged {
+		if number, own := j.number(name); own {
+			newest = max(newest, number)
+		}
+	}
+	return newest
+}
+
 // name is that of the i-th key.
 func (j *Journal) name(i int) string { return fmt.Sprintf("%s-%d", j.options.Name, i) }
+
+// number is that of a key; own is false for one of another journal.
+func (j *Journal) number(name string) (number int, own bool) {
+	text, own := strings.CutPrefix(name, j.options.Name+"-")
+	number, err := strconv.Atoi(text)
+	return number, own && err == nil
+}
 
 // Stop ends the writes, and waits for those under way.
 func (j *Journal) Stop() {
