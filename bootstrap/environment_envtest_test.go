@@ -19,6 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -157,10 +158,9 @@ func newWorker(t *testing.T, edit func(*bootstrapv1.KOKConfig)) *worker {
 	w.create(w.cluster)
 	// Its connection ends with it: an API server that stops waits for the watches of its clients.
 	t.Cleanup(func() { _ = environment.Client.Delete(context.Background(), w.cluster) })
-	w.create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "blue-kubeconfig", Labels: labels}, Type: clusterv1.ClusterSecretType,
-		Data: map[string][]byte{"value": adminKubeconfig(t)},
-	})
+	admin := kubeconfig.GenerateSecret(w.cluster, adminKubeconfig(t))
+	admin.Labels = labels
+	w.create(admin)
 	w.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "blue-ca", Labels: labels}, Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{"tls.crt": environment.Config.CAData},

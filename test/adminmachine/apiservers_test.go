@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -117,10 +116,10 @@ func (s *site) manage(cluster *apiservers.Cluster, tenants ...string) {
 	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}})
 	for _, tenant := range tenants {
-		create(&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: tenant + "-kubeconfig"}, Type: clusterv1.ClusterSecretType,
-			Data: map[string][]byte{"value": s.admin(cluster, tenant, "https://10.254.0.9:6443", "")},
-		})
+		secret := kubeconfig.GenerateSecretWithOwner(client.ObjectKey{Namespace: namespace, Name: tenant},
+			s.admin(cluster, tenant, "https://10.254.0.9:6443", ""), metav1.OwnerReference{})
+		secret.OwnerReferences = nil // There is no Cluster.
+		create(secret)
 		for _, server := range cluster.Servers {
 			create(s.pod(tenant, server))
 			pod := s.pod(tenant, server)

@@ -5,12 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -23,10 +19,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack/witness"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
@@ -35,8 +33,6 @@ const (
 	ownToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 	// strangersToken is what a harmless kubeconfig has managers show.
 	strangersToken = "Bearer of-the-attacker"
-	// coreAgent is what Cluster API's core manager calls itself.
-	coreAgent = "cluster-api-controller-manager"
 	// reconnects is how long Cluster API's managers may take to come to a server, also again after it refused them: they wait for half a minute.
 	reconnects = 3 * time.Minute
 )
@@ -48,49 +44,17 @@ type lure struct {
 	// server is where the kubeconfigs lead, ca what it is trusted by.
 	server netip.AddrPort
 	ca     []byte
-
-	lock sync.Mutex
-	// shown are the credentials that came, by who showed them, with how often.
-	shown map[string]map[string]int
-}
-
-func (l *lure) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	// A manager says its program, and its own name after that.
-	who := append(strings.Fields(r.UserAgent()), "", "")[1]
-	if l.shown[who] == nil {
-		l.shown[who] = map[string]int{}
-	}
-	l.shown[who][r.Header.Get("Authorization")]++
-	w.WriteHeader(http.StatusForbidden)
+	// shown are the credentials that came.
+	shown witness.Credentials
 }
 
 // heardOfCore is how often Cluster API's core manager came with the credential of the harmless kubeconfig.
-func (l *lure) heardOfCore() int {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	return l.shown[coreAgent][strangersToken]
-}
-
-// others are those who showed anything else, with the beginning of it.
-func (l *lure) others() (list []string) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	for _, who := range slices.Sorted(maps.Keys(l.shown)) {
-		for credential := range l.shown[who] {
-			if credential != strangersToken {
-				list = append(list, fmt.Sprintf("%s showed %.20q", who, credential))
-			}
-		}
-	}
-	return list
-}
+func (l *lure) heardOfCore() int { return l.shown.Count(witness.CoreManager, strangersToken) }
 
 // newLure makes the user, their namespace and their server.
 func (s *siege) newLure(ctx context.Context) *lure {
 	GinkgoHelper()
-	l := &lure{tenant: &tenant{ObjectKey: client.ObjectKey{Namespace: "e2e-lure", Name: "lure"}}, ca: s.attacker.CA, shown: map[string]map[string]int{}}
+	l := &lure{tenant: &tenant{ObjectKey: client.ObjectKey{Namespace: "e2e-lure", Name: "lure"}}, ca: s.attacker.CA}
 	l.remove(ctx)
 	DeferCleanup(func(ctx SpecContext) { l.remove(ctx) }, NodeTimeout(2*creation))
 	named := metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name}
@@ -117,15 +81,15 @@ func (s *siege) newLure(ctx context.Context) *lure {
 	Expect(l.user.List(ctx, &corev1.SecretList{}, client.InNamespace(manager.Namespace))).To(MatchError(apierrors.IsForbidden, "IsForbidden"), "the user reads no other namespace")
 
 	cloud, port := siteHosts()[0], attack.NextPort()
-	canary, err := attack.Plant(port, s.certificate, l, attack.ListenAt(cloud, cloud.Address))
+	canary, err := attack.Plant(port, s.certificate, &l.shown, attack.ListenAt(cloud, cloud.Address))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(canary.Close)
 	l.server = netip.AddrPortFrom(cloud.Address, port)
 	return l
 }
 
-// kubeconfig is the Secret that managers look for, with a kubeconfig that leads to the user's server.
-func (l *lure) kubeconfig(edit func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)) *corev1.Secret {
+// secretTo is the Secret that managers look for, with a kubeconfig that leads to the user's server.
+func (l *lure) secretTo(edit func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)) *corev1.Secret {
 	GinkgoHelper()
 	cluster := &clientcmdapi.Cluster{Server: "https://" + l.server.String(), CertificateAuthorityData: l.ca}
 	user := &clientcmdapi.AuthInfo{Token: strings.TrimPrefix(strangersToken, "Bearer ")}
@@ -135,10 +99,9 @@ func (l *lure) kubeconfig(edit func(*clientcmdapi.Cluster, *clientcmdapi.AuthInf
 		Contexts: map[string]*clientcmdapi.Context{"a": {Cluster: "a", AuthInfo: "a"}}, CurrentContext: "a",
 	})
 	Expect(err).NotTo(HaveOccurred())
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: l.Name}},
-		Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": content},
-	}
+	secret := kubeconfig.GenerateSecretWithOwner(l.ObjectKey, content, metav1.OwnerReference{})
+	secret.OwnerReferences = nil // There may be no Cluster yet.
+	return secret
 }
 
 // clusterOf is a Cluster without infrastructure: that counts as provisioned at once, and Cluster API's managers connect. Its control plane never comes.
@@ -170,8 +133,8 @@ var unsafeKubeconfigs = []struct {
 	}},
 }
 
-// luresManagers has the user name files of a manager, before a Cluster is there and after Cluster API's core manager has come by a harmless
-// kubeconfig: that manager would send its token along, which reads the Secrets of all namespaces.
+// luresManagers has the user write kubeconfigs that name files of a manager. The user tries it before there is a Cluster, and again once Cluster
+// API's core manager has come by a harmless kubeconfig. That manager would send its token along, which reads the Secrets of all namespaces.
 func (s *siege) luresManagers(ctx context.Context) {
 	GinkgoHelper()
 	l := s.newLure(ctx)
@@ -187,17 +150,17 @@ func (s *siege) luresManagers(ctx context.Context) {
 		s.report.Add(outcome)
 	}
 	for _, way := range unsafeKubeconfigs {
-		secret := l.kubeconfig(way.edit)
+		secret := l.secretTo(way.edit)
 		add(way.name, "writes the Secret before there is a Cluster", way.refusal, l.user.Create(ctx, secret))
 		Expect(client.IgnoreNotFound(l.user.Delete(ctx, secret))).To(Succeed())
 	}
-	harmless := l.kubeconfig(func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) {})
+	harmless := l.secretTo(func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) {})
 	Expect(l.user.Create(ctx, harmless)).To(Succeed())
 	Expect(l.user.Create(ctx, l.clusterOf())).To(Succeed())
 	Eventually(ctx, func() int { return l.heardOfCore() }).WithTimeout(reconnects).ShouldNot(BeZero(), "Cluster API's core manager does not come, and nothing is proved")
 	s.report.Control("Cluster API's core manager comes to the server that a user's kubeconfig names, with the token in it")
 	for _, way := range unsafeKubeconfigs {
-		changed := l.kubeconfig(way.edit)
+		changed := l.secretTo(way.edit)
 		add(way.name, "changes the Secret by which the manager connects", way.refusal, l.user.Update(ctx, changed))
 	}
 	before := l.heardOfCore()
@@ -206,7 +169,7 @@ func (s *siege) luresManagers(ctx context.Context) {
 		Name: "a server that managers come to", Did: "keeps what every manager shows it", Target: "tokens of managers",
 		Stopped: fmt.Sprintf("Cluster API's core manager came %d times, with the token of the user's own kubeconfig", l.heardOfCore()),
 	}
-	if others := l.others(); len(others) > 0 {
+	if others := l.shown.Besides(strangersToken); len(others) > 0 {
 		outcome.Succeeded, outcome.Remark = true, strings.Join(others, ", ")
 	}
 	s.report.Add(outcome)

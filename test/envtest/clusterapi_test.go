@@ -5,12 +5,9 @@ package envtest
 import (
 	"context"
 	"encoding/pem"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,13 +19,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/core/setup"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-)
 
-// coreName is what Cluster API's core manager calls itself.
-const coreName = "cluster-api-controller-manager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack/witness"
+)
 
 // connectAsTheCore connects to tenants as Cluster API's core manager does, until the test ends, but tries again sooner.
 func connectAsTheCore(t *testing.T) {
@@ -36,14 +33,14 @@ func connectAsTheCore(t *testing.T) {
 	g := NewWithT(t)
 	mgr, err := ctrl.NewManager(environment.Config, ctrl.Options{
 		Scheme: environment.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache: setup.ManagerCacheOptions(environment.Scheme, coreName, "", 10*time.Minute), Client: setup.ManagerClientOptions(),
+		Cache: setup.ManagerCacheOptions(environment.Scheme, witness.CoreManager, "", 10*time.Minute), Client: setup.ManagerClientOptions(),
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	secrets, err := setup.CreateSecretCachingClient(mgr)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(t.Context())
 	connections, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient: secrets, Cache: setup.ClusterCacheCacheOptions(), Client: setup.ClusterCacheClientOptions(coreName, 20, 30),
+		SecretClient: secrets, Cache: setup.ClusterCacheCacheOptions(), Client: setup.ClusterCacheClientOptions(witness.CoreManager, 20, 30),
 	}, controller.Options{MaxConcurrentReconciles: 5})
 	g.Expect(err).NotTo(HaveOccurred())
 	connections.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(time.Second)
@@ -58,29 +55,15 @@ func connectAsTheCore(t *testing.T) {
 // stranger is a server that a user of a namespace chose. It keeps the credentials that it is shown.
 type stranger struct {
 	*httptest.Server
-	lock  sync.Mutex
-	shown []string
+	shown witness.Credentials
 }
 
 func newStranger(t *testing.T) *stranger {
 	t.Helper()
 	s := &stranger{}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.lock.Lock()
-		defer s.lock.Unlock()
-		// A manager of Cluster API says its program, and its own name after that.
-		who := append(strings.Fields(r.UserAgent()), "", "")[1]
-		s.shown = append(s.shown, who+": "+r.Header.Get("Authorization"))
-		w.WriteHeader(http.StatusForbidden)
-	}))
+	s.Server = httptest.NewTLSServer(&s.shown)
 	t.Cleanup(s.Close)
 	return s
-}
-
-func (s *stranger) credentials() []string {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return append([]string(nil), s.shown...)
 }
 
 // kubeconfigOf is a Secret with a kubeconfig that leads to the server, as the core manager reads it.
@@ -95,9 +78,7 @@ func (s *stranger) kubeconfigOf(t *testing.T, c *clusterv1.Cluster, user *client
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := kubeconfigSecret(c.Namespace, c.Name+"-kubeconfig", string(content))
-	secret.Labels = map[string]string{clusterv1.ClusterNameLabel: c.Name}
-	return secret
+	return kubeconfig.GenerateSecret(c, content)
 }
 
 // Finding 1, as to Cluster API's own managers: they send along the file that a kubeconfig names, as soon as the infrastructure of its Cluster
@@ -112,7 +93,7 @@ func TestFinding1TheWebhookIsWhatKeepsTheTokenOfClusterAPIsCore(t *testing.T) {
 	newCluster := func(g *WithT) *clusterv1.Cluster {
 		c := cluster(newNamespace(t), "blue")
 		g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
-		t.Cleanup(func() { _ = environment.Client.Delete(context.Background(), c) })
+		t.Cleanup(func() { NewWithT(t).Expect(environment.Client.Delete(context.Background(), c)).To(Succeed()) })
 		return c
 	}
 	// The core does so once the infrastructure is there. No control plane is initialized here.
@@ -120,7 +101,10 @@ func TestFinding1TheWebhookIsWhatKeepsTheTokenOfClusterAPIsCore(t *testing.T) {
 		c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 		g.Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
 	}
-	const own, strangers = coreName + ": Bearer " + token, coreName + ": Bearer of-the-stranger"
+	const own, strangers = "Bearer " + token, "Bearer of-the-stranger"
+	shows := func(server *stranger, credential string) func() int {
+		return func() int { return server.shown.Count(witness.CoreManager, credential) }
+	}
 
 	t.Run("of a kubeconfig that was there before, it comes", func(t *testing.T) {
 		g, server := NewWithT(t), newStranger(t)
@@ -130,7 +114,7 @@ func TestFinding1TheWebhookIsWhatKeepsTheTokenOfClusterAPIsCore(t *testing.T) {
 		g.Expect(environment.Client.Create(t.Context(), server.kubeconfigOf(t, c, ofAFile))).To(Succeed())
 		g.Expect(asked(t.Context())).To(Succeed())
 		provision(g, c)
-		g.Eventually(server.credentials).WithTimeout(time.Minute).Should(ContainElement(own))
+		g.Eventually(shows(server, own)).WithTimeout(time.Minute).ShouldNot(BeZero())
 	})
 	t.Run("of a kubeconfig that is written later, it does not", func(t *testing.T) {
 		g, server := NewWithT(t), newStranger(t)
@@ -140,12 +124,12 @@ func TestFinding1TheWebhookIsWhatKeepsTheTokenOfClusterAPIsCore(t *testing.T) {
 		provision(g, c)
 		secret := server.kubeconfigOf(t, c, ofAToken)
 		g.Expect(environment.Client.Create(t.Context(), secret)).To(Succeed())
-		g.Eventually(server.credentials).WithTimeout(time.Minute).Should(ContainElement(strangers), "the core connects")
+		g.Eventually(shows(server, strangers)).WithTimeout(time.Minute).ShouldNot(BeZero(), "the core connects")
 		changed := server.kubeconfigOf(t, c, ofAFile)
 		changed.ResourceVersion = secret.ResourceVersion
 		expectRefusal(t, environment.Client.Update(t.Context(), changed), refusal)
-		before := len(server.credentials())
-		g.Eventually(func() int { return len(server.credentials()) }).WithTimeout(time.Minute).Should(BeNumerically(">", before), "it connects again")
-		g.Expect(server.credentials()).To(HaveEach(strangers))
+		before := shows(server, strangers)()
+		g.Eventually(shows(server, strangers)).WithTimeout(time.Minute).Should(BeNumerically(">", before), "it connects again")
+		g.Expect(server.shown.Besides(strangers)).To(BeEmpty())
 	})
 }

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,7 +29,7 @@ func TestFinding1AKubeconfigThatReadsAFileIsRefused(t *testing.T) {
 	const refusal = `data[value]: Invalid value: tokenFile is refused, it would read a file of the manager: use token`
 	for name, secret := range map[string]*corev1.Secret{
 		"of a Cluster":            kubeconfigSecret(namespace, "blue-kubeconfig", kubeconfigWithAFile),
-		"of a Cluster, by labels": labelled(kubeconfigSecret(namespace, "red-kubeconfig", kubeconfigWithAFile)),
+		"of a Cluster, by labels": labelled(namespace, "red", kubeconfigWithAFile),
 	} {
 		t.Run(name, func(t *testing.T) { expectRefusal(t, environment.Client.Create(t.Context(), secret), refusal) })
 	}
@@ -42,9 +42,9 @@ func TestFinding1AKubeconfigThatReadsAFileIsRefused(t *testing.T) {
 	})
 }
 
-func labelled(secret *corev1.Secret) *corev1.Secret {
-	secret.Labels = map[string]string{clusterv1.ClusterNameLabel: "red"}
-	secret.Type = clusterv1.ClusterSecretType
+func labelled(namespace, cluster, content string) *corev1.Secret {
+	secret := kubeconfig.GenerateSecretWithOwner(client.ObjectKey{Namespace: namespace, Name: cluster}, []byte(content), metav1.OwnerReference{})
+	secret.OwnerReferences = nil // There is no Cluster.
 	return secret
 }
 
