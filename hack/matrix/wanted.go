@@ -127,7 +127,7 @@ var (
 	moveFigures = exactly(0, "move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes", "moved_old_credentials_accepted_after", "moved_rotation_lost_writes")
 	hostFigures = slices.Concat(
 		exactly(float64(len(artifacts.HostVersions())), "host_clusters_tested"),
-		anything("host_upgrade_seconds", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped"),
+		anything("host_upgrade_seconds", "host_upgrade_elections", "host_upgrade_lead_moves", "host_upgrade_requests_timed_out", "host_upgrade_requests_dropped"),
 		shown(exactly(0, "host_upgrade_failed_requests")), exactly(0, "host_upgrade_lost_writes"),
 	)
 	securityFigures = slices.Concat(
@@ -143,7 +143,8 @@ var (
 		anything("recovery_seconds_restore", "recovery_seconds_in_place", "recovery_seconds_quorum", "recovery_seconds_quorum_alone",
 			"recovery_seconds_all_wiped", "recovery_seconds_all_wiped_alone", "recovery_seconds_events", "recovery_seconds_events_alone",
 			"recovery_seconds_per_member", "recovery_seconds_claim",
-			"recovery_point_writes", "recovery_point_writes_alone", "recovery_point_writes_survivor", "recovery_point_writes_survivor_alone"),
+			"recovery_point_writes", "recovery_point_writes_alone", "recovery_point_writes_survivor", "recovery_point_writes_survivor_alone",
+			"recovery_point_writes_in_place", "recovery_point_writes_in_place_again", "recovery_point_writes_per_member"),
 		exactly(0, "restore_objects_different", "in_place_objects_different", "in_place_again_objects_different", "drill_objects_different",
 			"page_in_place_objects_different", "page_restored_objects_different", "claim_objects_different"),
 		exactly(0, "restored_lost_writes", "events_wiped_lost_writes", "events_wiped_alone_lost_writes"),
@@ -157,7 +158,7 @@ var (
 	kubeadmFigures  = exactly(0, "kubeadm_old_credentials_accepted_after")
 	// docs/keys.md and docs/upgrading.md say which requests fail when the lead of etcd moves.
 	keyFigures = slices.Concat(
-		anything("rotation_seconds", "rotation_of_five_seconds", "ca_rotation_seconds"),
+		anything("rotation_seconds", "rotation_of_five_seconds", "ca_rotation_seconds", "rotation_of_all_elections"),
 		anything("rotation_requests_timed_out", "rotation_requests_dropped", "rotation_of_all_requests_timed_out", "rotation_of_all_requests_dropped",
 			"rendering_rollout_requests_timed_out", "rendering_rollout_requests_dropped"),
 		shown(exactly(0, "rotation_failed_requests", "rotation_of_all_failed_requests", "rendering_rollout_failed_requests")),
