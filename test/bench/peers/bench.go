@@ -226,8 +226,12 @@ func (b *bench) create(ctx context.Context, p *product, name string) (*rest.Conf
 	if err := b.apply(ctx, p, name, b.from); err != nil {
 		return nil, err
 	}
+	secret, err := p.secret(name)
+	if err != nil {
+		return nil, err
+	}
 	var config *rest.Config
-	key := client.ObjectKey{Namespace: name, Name: p.secret(name)}
+	key := client.ObjectKey{Namespace: name, Name: secret}
 	if err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
 		found := &corev1.Secret{}
 		if err := b.Client.Get(ctx, key, found); err != nil {

@@ -85,11 +85,20 @@ func (p *product) check() error {
 	case p.Kubeconfig.Secret == "" || p.Kubeconfig.Key == "":
 		return errors.New(productFile + ": kubeconfig.secret and kubeconfig.key name where the kubeconfig of a tenant is; one is empty")
 	}
+	inSecret, err := yamlprocessor.NewSimpleProcessor().GetVariables([]byte(p.Kubeconfig.Secret))
+	if err != nil {
+		return fmt.Errorf("%s: kubeconfig.secret: %w", productFile, err)
+	}
+	for _, variable := range inSecret {
+		if variable != "NAME" {
+			return fmt.Errorf("%s: kubeconfig.secret has the variable %s, and may have NAME alone: the Secret is in the namespace of the tenant", productFile, variable)
+		}
+	}
 	has, err := yamlprocessor.NewSimpleProcessor().GetVariables([]byte(p.tenant))
 	if err != nil {
 		return fmt.Errorf("%s: %w", tenantFile, err)
 	}
-	if slices.Sort(has); !slices.Equal(has, []string{"NAME", "NAMESPACE", "VERSION"}) {
+	if !slices.Equal(has, []string{"NAME", "NAMESPACE", "VERSION"}) {
 		return fmt.Errorf("%s has the variables %q, and needs NAME, NAMESPACE and VERSION alone: tenants differ by name and namespace, and are upgraded by version", tenantFile, has)
 	}
 	return nil
@@ -123,6 +132,6 @@ func (p *product) manifests(name, version string) (string, error) {
 }
 
 // secret returns the name of the Secret with the kubeconfig of a tenant.
-func (p *product) secret(name string) string {
-	return strings.ReplaceAll(p.Kubeconfig.Secret, "${NAME}", name)
+func (p *product) secret(name string) (string, error) {
+	return manifests.Fill([]byte(p.Kubeconfig.Secret), map[string]string{"NAME": name})
 }

@@ -38,8 +38,8 @@ func TestAPeerIsReadFromAFolder(t *testing.T) {
 	if p.Name != "Other" || len(p.images) != 1 || p.install != filepath.Join(folder, installFile) {
 		t.Errorf("it is %+v", p)
 	}
-	if secret := p.secret("one"); secret != "one-admin" {
-		t.Errorf("its kubeconfig is in Secret %s", secret)
+	if secret, err := p.secret("one"); err != nil || secret != "one-admin" {
+		t.Errorf("its kubeconfig is in Secret %s, %v", secret, err)
 	}
 	want := "kind: Tenant\nmetadata: {name: \"one\", namespace: \"one\"}\nspec: {version: \"v1.36.3\"}\n"
 	if got, err := p.manifests("one", "v1.36.3"); err != nil || got != want {
@@ -55,6 +55,9 @@ func TestAFolderThatIsNoPeerNamesWhatIsWrong(t *testing.T) {
 		"a name with a slash": {productFile, "name: a/b\nkubeconfig: {secret: a, key: b}\n", "name \"a/b\": it is"},
 		"an unknown field":    {productFile, "name: Other\nkubekonfig: {}\n", "kubekonfig"},
 		"no kubeconfig":       {productFile, "name: Other\nkubeconfig: {secret: a}\n", "kubeconfig.key"},
+		"a variable of no Secret": {
+			productFile, strings.ReplaceAll(kamajiLike[productFile], "${NAME}", "${NAME}-${NAMESPACE}"), productFile + ": kubeconfig.secret has the variable NAMESPACE",
+		},
 		"an unknown variable": {tenantFile, kamajiLike[tenantFile] + "# ${STORAGE}\n", `has the variables ["NAME" "NAMESPACE" "STORAGE" "VERSION"]`},
 		"a fixed version":     {tenantFile, "metadata: {name: \"${NAME}\", namespace: \"${NAMESPACE}\"}\n", `has the variables ["NAME" "NAMESPACE"]`},
 	} {
