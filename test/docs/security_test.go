@@ -80,7 +80,7 @@ func isThere(t *testing.T, name string, tests []string) bool {
 	return err == nil && len(files) > 0
 }
 
-// hasSpecs reports whether specs of test/e2e have a label: it is a constant, which another file names than the one that defines it.
+// hasSpecs reports whether specs of test/e2e have a label. suite_test.go has a constant for each label, and specs name the constant.
 func hasSpecs(t *testing.T, label string) bool {
 	t.Helper()
 	suite, err := os.ReadFile("../e2e/suite_test.go")
@@ -132,7 +132,7 @@ func TestWhatStopsAnAttackerIsTested(t *testing.T) {
 	}
 }
 
-// What the page says of Cluster API's own managers was read in their code: whoever takes another release reads it there again.
+// The page says what Cluster API's own managers do. A person read that in the code of one release, and reads it again in that of the next.
 func TestWhatClusterAPIsManagersDoIsSaidOfTheReleaseThatIsUsed(t *testing.T) {
 	module, err := os.ReadFile("../../go.mod")
 	if err != nil {

@@ -49,8 +49,8 @@ var _ = Describe("The etcd of a tenant, in a soak,", Label(full, soak), func() {
 	}, SpecTimeout(24*time.Hour))
 })
 
-// forgetReplacements has members be replaced again by the next faults, as a person has who knows why they were: one that was replaced a moment ago, or
-// again and again, is not. Who the members are now is what comes before the next fault.
+// forgetReplacements removes the records of replacements, as a person does who knows their reason. With them the manager would not replace a
+// member again so soon, or so often. It also notes who the members are: the next fault begins with these.
 func (s *struck) forgetReplacements(ctx context.Context) {
 	GinkgoHelper()
 	now, err := s.identity(ctx)

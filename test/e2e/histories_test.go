@@ -15,8 +15,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/registers"
 )
 
-// beginHistory begins to write down what clients of a tenant see: journals and registers, by the API servers of all host nodes. A history ends
-// before an etcd with other data takes over, by which time nobody can write any more.
+// beginHistory begins to write down what clients of a tenant see. Journals and registers are written by the API servers of all host nodes.
+// Registers have to end before an etcd with other data takes over.
 func (b *backedUp) beginHistory(ctx context.Context) *struck {
 	GinkgoHelper()
 	s := &struck{tenant: b.tenant, unwatched: true} // API servers that start again end watches.

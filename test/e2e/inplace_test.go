@@ -198,8 +198,8 @@ func (b *backedUp) tellEvent(ctx context.Context) string {
 	return key
 }
 
-// recoverAlone wipes members of an etcd during a history, and waits until that etcd was founded anew and all members are back. Registers end once
-// the data has no quorum: nobody knows when another history begins. What journals write they write but once, and they go on until then.
+// recoverAlone wipes members of an etcd during a history, and waits until that etcd was founded anew and all members are back. Registers end when
+// the data lose their quorum: a later read may be of the new etcd, which lacks writes that clients saw. Journals go on: they write each key once.
 func (b *backedUp) recoverAlone(ctx context.Context, s *struck, component, named string, lost []string) {
 	GinkgoHelper()
 	former := b.etcdStatus(ctx, component).ClusterID

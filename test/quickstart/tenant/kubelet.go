@@ -7,8 +7,8 @@ import (
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 )
 
-// sharedDisk is what kubelets are told that share a disk with builds and with each other: by default they remove images
-// and evict pods when a share of it is used, however large it is.
+// sharedDisk is the configuration of kubelets that share a disk with builds and with each other. By default a kubelet removes images and evicts
+// pods when a share of the disk is used, however much is left.
 func sharedDisk() map[string]any {
 	return map[string]any{
 		"imageGCHighThresholdPercent": int64(100),
@@ -18,7 +18,7 @@ func sharedDisk() map[string]any {
 	}
 }
 
-// withSharedDisk are manifests whose workers have sharedDisk. Workers that kubeadm joins keep kubelet's defaults.
+// withSharedDisk gives the kubelets of workers in manifests sharedDisk. Workers that kubeadm joins keep kubelet's defaults.
 func withSharedDisk(manifests []byte) ([]byte, error) {
 	objects, err := utilyaml.ToUnstructured(manifests)
 	if err != nil {
