@@ -215,8 +215,7 @@ func (s *site) expectEmpty() {
 	}
 }
 
-// What clusterctl moved goes from the source with its finalizers taken away, and its Cluster last. Caches
-// may tell of the Cluster's end first.
+// What clusterctl moved goes from the source with its finalizers taken away. Caches may tell of the Cluster's end first.
 func TestTheSourceOfAMoveLeavesItsHostsAlone(t *testing.T) {
 	s := newSite(t)
 	s.host("host-1", nil)
@@ -252,6 +251,78 @@ func TestTheSourceOfAMoveLeavesItsHostsAlone(t *testing.T) {
 	}
 	if s.getHost("host-1").Spec.Claim == nil || s.getHost("host-2").Spec.Quarantine == nil {
 		t.Error("a host is given back")
+	}
+}
+
+// staleHost is a client whose cache has an old IDCHost, until it is read for the first time.
+type staleHost struct {
+	client.Client
+	host *infrav1.IDCHost
+}
+
+func (c *staleHost) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if host, ok := object.(*infrav1.IDCHost); ok && c.host != nil {
+		c.host.DeepCopyInto(host)
+		c.host = nil
+		return nil
+	}
+	return c.Client.Get(ctx, key, object, options...)
+}
+
+// clusterctl deletes the Clusters and the hosts of a namespace in any order, and may end between two of them. Meanwhile the
+// target gives the hosts away.
+func TestAHostIsNotCleanedOnceTheClusterThatPausedItIsGone(t *testing.T) {
+	s := newSite(t)
+	s.fleet.edit("late", func(h *machineHost) { h.machine = "gone" })
+	edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.host("late", func(h *infrav1.IDCHost) {
+		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
+	})
+	unpaused := s.getHost("late")
+	unpaused.Status.Conditions = []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason, ObservedGeneration: unpaused.Generation}}
+	s.run(&mortal{writesLeft: 1000})
+	cleanUps := func() int { return s.fleet.edit("late", nil).cleanUps }
+	says(s, &infrav1.IDCHost{}, "late", clusterv1.PausedCondition, clusterv1.PausedReason)
+	s.delete(&clusterv1.Cluster{}, "blue")
+	s.run(&mortal{writesLeft: 1000})
+	if cleanUps() > 0 {
+		t.Fatal("the source cleans it before clusterctl deletes it")
+	}
+
+	p := s.program(&mortal{writesLeft: 1000})
+	p.hosts.Client = &staleHost{p.hosts.Client, unpaused}
+	if _, err := p.hosts.Reconcile(t.Context(), requestFor(unpaused)); err != nil || cleanUps() > 0 {
+		t.Errorf("it is cleaned %d times while the cache lacks the Paused condition: %v", cleanUps(), err)
+	}
+	edit(s, "late", func(h *infrav1.IDCHost) { h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""} })
+	p.hosts.Client = &staleHost{p.hosts.Client, unpaused}
+	if _, err := p.hosts.Reconcile(t.Context(), requestFor(unpaused)); err != nil || cleanUps() > 0 {
+		t.Errorf("it is cleaned %d times while the cache lacks the annotation: %v", cleanUps(), err)
+	}
+
+	edit(s, "late", func(h *infrav1.IDCHost) { h.Annotations = nil })
+	s.cluster("green")
+	s.run(&mortal{writesLeft: 1000})
+	if cleanUps() != 1 {
+		t.Errorf("it is cleaned %d times once there is a Cluster that is not paused", cleanUps())
+	}
+}
+
+// A pause of the host itself ends with its annotation, also where there is no Cluster.
+func TestAHostThatAPersonPausedIsCleanedAfterwards(t *testing.T) {
+	s := newSite(t)
+	s.delete(&clusterv1.Cluster{}, "blue")
+	s.fleet.edit("late", func(h *machineHost) { h.machine = "gone" })
+	s.host("late", func(h *infrav1.IDCHost) {
+		h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
+	})
+	s.run(&mortal{writesLeft: 1000})
+	says(s, &infrav1.IDCHost{}, "late", clusterv1.PausedCondition, clusterv1.PausedReason)
+	edit(s, "late", func(h *infrav1.IDCHost) { h.Annotations = nil })
+	s.run(&mortal{writesLeft: 1000})
+	if h := s.fleet.edit("late", nil); h.cleanUps != 1 {
+		t.Errorf("it is cleaned %d times", h.cleanUps)
 	}
 }
 
