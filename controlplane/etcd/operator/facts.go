@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,8 @@ import (
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -73,22 +76,66 @@ func (c *cluster) usedMembers(apiServers []corev1.Pod) []int {
 // openMembers are the ordinals of members whose configuration file lets them start without data. A member without a
 // file is one of them.
 func (c *cluster) openMembers(ctx context.Context) ([]int, error) {
-	config := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: c.Input.Cluster.Namespace, Name: names.Config(c.Input.Cluster.Name, c.Cluster.Component)}
-	if err := c.Host.Live.Get(ctx, key, config); err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
+	config, err := c.config(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var ordinals []int
 	for name := range c.members {
-		file, err := etcdcomponent.Read(config.Data[name+".yaml"])
+		file, err := fileOf(config, name)
 		if err != nil {
-			return nil, fmt.Errorf("ConfigMap %s, member %s: %w", key, name, err)
+			return nil, err
 		}
 		if file.Open() {
 			ordinals = append(ordinals, c.ordinal(name))
 		}
 	}
 	return ordinals, nil
+}
+
+// cameEarly reports whether a pod is older than the file that lets its learner join, and kubelet waits before it starts etcd again. The API
+// server notes when the controller last changed the files. It also dates the pod, so that clocks of others do not count, and a pod
+// that was made anew is not early again.
+func (c *cluster) cameEarly(ctx context.Context, learner *recovery.Member, pod *corev1.Pod) (bool, error) {
+	if !learner.Learner || learner.Started || !seen.BacksOff(pod) {
+		return false, nil
+	}
+	config, err := c.config(ctx)
+	if err != nil {
+		return false, err
+	}
+	file, err := fileOf(config, learner.Name)
+	return file.Joining() && !pod.CreationTimestamp.After(appliedLast(config)), err
+}
+
+// config has the configuration files of the members.
+func (c *cluster) config(ctx context.Context) (*corev1.ConfigMap, error) {
+	config := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: c.Input.Cluster.Namespace, Name: names.Config(c.Input.Cluster.Name, c.Cluster.Component)}
+	if err := c.Host.Live.Get(ctx, key, config); err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
+	}
+	return config, nil
+}
+
+// fileOf is the configuration file of a member.
+func fileOf(config *corev1.ConfigMap, member string) (etcdcomponent.File, error) {
+	file, err := etcdcomponent.Read(config.Data[member+".yaml"])
+	if err != nil {
+		return file, fmt.Errorf("ConfigMap %s, member %s: %w", client.ObjectKeyFromObject(config), member, err)
+	}
+	return file, nil
+}
+
+// appliedLast is when the controller last changed an object; zero when that is not known.
+func appliedLast(object client.Object) time.Time {
+	var last time.Time
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == names.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
 }
 
 // claims are the volume claims of members, by ordinal, with their UIDs.

@@ -116,6 +116,28 @@ func ended(code int32, message string) corev1.ContainerState {
 	}}
 }
 
+// early has the second member learn. Its file has let it join for a minute, its pod is older, and kubelet waits before it starts etcd again.
+func (e *losingEtcd) early() {
+	const i = 1
+	e.down(i)
+	m := &e.health.Members[i]
+	m.Learner, m.Started = true, false
+	e.config.Data[m.Name+".yaml"] = "initial-cluster-state: existing\ninitial-cluster: blue-etcd-data-0=https://a,blue-etcd-data-1=https://b"
+	e.applied(metav1.ManagedFieldsEntry{Manager: names.FieldManager, Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(metav1.NewTime(now.Add(-time.Minute)))})
+	e.pods[i].Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: etcdcomponent.Container, RestartCount: 3, LastTerminationState: ended(1, ""),
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+	}}
+}
+
+// applied has the files of members changed by somebody.
+func (e *losingEtcd) applied(by ...metav1.ManagedFieldsEntry) {
+	for i := range by {
+		by[i].APIVersion, by[i].FieldsType, by[i].FieldsV1 = "v1", "FieldsV1", &metav1.FieldsV1{Raw: []byte(`{"f:data":{}}`)}
+	}
+	e.config.ManagedFields = by
+}
+
 // record notes a replacement of a member that began a while ago.
 func (e *losingEtcd) record(t *testing.T, i int, record recovery.Replacement) {
 	t.Helper()
@@ -177,7 +199,7 @@ func (e *losingEtcd) cluster(t *testing.T) *cluster {
 	for i := range e.nodes {
 		objects = append(objects, &e.nodes[i])
 	}
-	e.host = fake.NewClientBuilder().WithStatusSubresource(&corev1.Pod{}).WithObjects(objects...).Build()
+	e.host = fake.NewClientBuilder().WithReturnManagedFields().WithStatusSubresource(&corev1.Pod{}).WithObjects(objects...).Build()
 	task := newTask(interceptor.NewClient(e.host, e.noting()))
 	task.Input.Spec.Hosting.NodeSelector = hostnodestest.Selector()
 	task.Input.Spec.Etcd.Data.Storage.Type = e.storage

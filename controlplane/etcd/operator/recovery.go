@@ -191,10 +191,13 @@ func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, fo
 	pod := &found.pods[i]
 	member.Pod, member.Data = podFacts(pod, found.set, claim != nil), seen.Data(pod)
 	member.Healthy = member.Healthy && !member.Pod.Stopping
+	var err error
+	if member.Pod.Early, err = c.cameEarly(ctx, member, pod); err != nil {
+		return err
+	}
 	if member.Host = tiedTo; pod.Spec.NodeName == "" {
 		return nil
 	}
-	var err error
 	member.Host, err = hosts.Named(ctx, pod.Spec.NodeName)
 	return err
 }

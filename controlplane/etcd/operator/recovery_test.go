@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
@@ -126,6 +127,35 @@ func TestWhatIsKnownOfAPod(t *testing.T) {
 			e.down(1)
 			e.saw(1, facts.Present, 4)
 		}, recovery.Pod{UID: member, FailedStarts: 4}},
+		"it came before the file that lets its learner join": {(*losingEtcd).early, recovery.Pod{UID: member, FailedStarts: 4, Early: true}},
+		"it came in the same second": {func(e *losingEtcd) {
+			e.early()
+			e.pods[1].CreationTimestamp = ago(1)
+		}, recovery.Pod{UID: member, FailedStarts: 4, Early: true}},
+		"it came after that file": {func(e *losingEtcd) {
+			e.early()
+			e.pods[1].CreationTimestamp = metav1.NewTime(now.Add(-59 * time.Second))
+		}, recovery.Pod{UID: member, FailedStarts: 4}},
+		"it came early, and its learner has started since": {func(e *losingEtcd) {
+			e.early()
+			e.health.Members[1].Started = true
+		}, recovery.Pod{UID: member, FailedStarts: 4}},
+		"it came early, and its file does not let it join yet": {func(e *losingEtcd) {
+			e.early()
+			e.config.Data[member+".yaml"] = "initial-cluster-state: existing\ninitial-cluster: blue-etcd-data-1=https://b"
+		}, recovery.Pod{UID: member, FailedStarts: 4}},
+		"it came early, and etcd starts": {func(e *losingEtcd) {
+			e.early()
+			e.pods[1].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		}, recovery.Pod{UID: member, FailedStarts: 3}},
+		"somebody else changed the files last": {func(e *losingEtcd) {
+			e.early()
+			e.applied(
+				metav1.ManagedFieldsEntry{Manager: names.FieldManager, Operation: metav1.ManagedFieldsOperationApply, Time: ptr.To(ago(90))},
+				metav1.ManagedFieldsEntry{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, Time: ptr.To(ago(1))},
+			)
+		}, recovery.Pod{UID: member, FailedStarts: 4}},
+		"nobody knows when the files were changed": {func(e *losingEtcd) { e.early(); e.applied() }, recovery.Pod{UID: member, FailedStarts: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLosingEtcd()

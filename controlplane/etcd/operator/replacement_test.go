@@ -95,6 +95,8 @@ func TestEachStepOfAReplacement(t *testing.T) {
 		"it has begun":       {is: func(e *losingEtcd) { e.begun(t) }, changes: "Remove blue-etcd-data-1", says: at1 + "its volume is gone: it is removed"},
 		"its volume is left": {is: func(e *losingEtcd) { e.removed(t) }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", says: "member blue-etcd-data-1 on host node n1: " + rest + "its volume is deleted"},
 		"its pod is left":    {is: func(e *losingEtcd) { e.removed(t); terminating(&e.claims[1]) }, writes: "delete Pod blue-etcd-data-1", says: at1 + rest + "its pod is deleted"},
+		"its pod came early": {is: (*losingEtcd).early, writes: "delete Pod blue-etcd-data-1",
+			says: at1 + "etcd failed in its pod before it could join, and kubelet waits before the next try: its pod is deleted"},
 		"its data is looked at": {is: func(e *losingEtcd) {
 			e.down(1)
 			e.saw(1, facts.Present, 5)

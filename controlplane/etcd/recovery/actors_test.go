@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -18,11 +19,13 @@ func (w *world) note() {
 
 // follow acts on what was noted: files, and what API servers are told.
 func (w *world) follow() {
+	before, voting := maps.Clone(w.open), 0
 	clear(w.open)
-	voting := 0
 	for ordinal, joined := range w.noted {
-		if !joined {
-			w.open[ordinal] = true
+		if since, open := before[ordinal]; !joined && open {
+			w.open[ordinal] = since
+		} else if !joined {
+			w.open[ordinal] = w.now
 		} else if m := w.members[ordinal]; m != nil && !m.learner {
 			voting++
 		}
@@ -112,7 +115,7 @@ func (w *world) kubelets() {
 		if p.up && (m == nil || p.volume.writtenBy != m.id || p.volume.full) {
 			p.up = false // It was removed, or its data is gone.
 		}
-		if !p.up {
+		if !p.up && !w.now.Before(p.again) {
 			w.start(ordinal, p)
 		}
 		if p.up && m != nil && !m.learner && p.data != Unknown {
@@ -150,9 +153,11 @@ func (w *world) start(ordinal int, p *pod) {
 	if (p.data == Unknown || p.data == NoSpace) && !w.bare {
 		p.data = v.look()
 	}
-	joins := m != nil && m.learner && !m.started && w.open[ordinal] && v.writtenBy == 0 && w.quorum()
+	_, open := w.open[ordinal]
+	joins := m != nil && m.learner && !m.started && open && v.writtenBy == 0 && w.quorum()
 	if p.up = !v.full && !v.unreadable && !v.broken && (joins || m != nil && m.started && v.writtenBy == m.id); !p.up {
 		p.failed++
+		p.again = w.now.Add(min(10*time.Second<<min(p.failed-1, 5), 5*time.Minute))
 		return
 	}
 	p.failed = 0

@@ -17,6 +17,9 @@
 //     member its data.
 //   - After two tries that failed a person is asked. A cluster with one member is left alone, and so is one without a quorum.
 //   - What is left of a removed member never starts: its volume is gone before membership adds the member again.
+//   - Kubelet's waits do not hold up who joins. The StatefulSet keeps a pod for each ordinal below the last listed member, so that a pod may
+//     come before etcd lists its member. Etcd fails in it, and kubelet waits longer and longer. Once the member is listed and its file lets
+//     it join, such a pod is made anew, once.
 //
 // # The order of deciders
 //

@@ -114,6 +114,8 @@ func (s State) finish(m Member) Action {
 		return s.replace(m, "etcd does not list it")
 	case m.ID == 0 && s.keepsOld(m) || s.hangs(m):
 		return s.clear(m)
+	case s.cameEarly(m):
+		return Action{Kind: DeletePod, Ordinal: m.Ordinal, Reason: m.is("etcd failed in its pod before it could join, and kubelet waits before the next try")}
 	case m.Learner && s.late(m):
 		return s.replace(m, "it has not joined")
 	}
@@ -158,6 +160,12 @@ func (s State) clear(m Member) Action {
 		return wait("%s. Its pod stops when host node %s is heard from: bring that back, or delete its Node object if it is gone for good", m.is(why), m.Host.Name)
 	}
 	return wait("%s. Its pod is stopping", m.is(why))
+}
+
+// cameEarly reports whether a learner has yet to start in a pod that came before it could join. One whose data would go with the pod may have
+// started since, unseen, and so may one on a host node that is not heard from.
+func (s State) cameEarly(m Member) bool {
+	return m.Learner && !m.Started && m.Pod.Early && !m.Pod.Stopping && !m.Host.silent() && !s.Volatile && s.sick(m) == nil
 }
 
 // late reports whether a learner cannot join as it is, and had its time: a host node or a volume may take minutes to come. One on a

@@ -98,7 +98,10 @@ func byHand(m *Member) { removed(m); m.Last = Replacement{} }
 func blank(m *Member) { removed(m); m.Pod.UID, m.Claim.UID, m.Data = "pod-new", "claim-new", Empty }
 
 // learns is a member that was added again.
-func learns(m *Member)   { blank(m); m.ID, m.Learner = 200, true }
+func learns(m *Member) { blank(m); m.ID, m.Learner = 200, true }
+
+// early is a learner whose pod is older than the file that lets it join, and waits.
+func early(m *Member)    { learns(m); m.Pod.Early, m.Pod.FailedStarts = true, 6 }
 func halfGone(m *Member) { removed(m); m.Claim.Stopping = true }
 func hanging(m *Member) {
 	blank(m)
@@ -298,7 +301,18 @@ func TestDecide(t *testing.T) {
 
 		"it learns": {state: cluster(3, of(1, learns))},
 		"it learns, and its pod fails for a moment": {state: cluster(3, of(1, learns, func(m *Member) { m.Pod.FailedStarts = 9 }))},
-		"it learns for long":                        {state: cluster(3, of(1, learns, replacedBefore(1, time.Hour)))},
+		"it learns, and its pod came early": {state: cluster(3, of(1, early)),
+			want: does(DeletePod, 1), says: parts{name(1) + " on host node host-1", "before it could join"}},
+		"its pod came so early that it seems not to have joined in time": {state: cluster(3, of(1, early, replacedBefore(1, time.Hour))), want: does(DeletePod, 1)},
+		"a new learner whose pod came early":                             {state: cluster(3, of(2, early, func(m *Member) { m.Last = Replacement{} })), want: does(DeletePod, 2)},
+		"its pod came early, and pods are rolled out":                    {state: cluster(3, of(1, early, outdatedPod)), want: does(DeletePod, 1)},
+		"its pod came early, and is stopping":                            {state: cluster(3, of(1, early, func(m *Member) { m.Pod.Stopping = true }))},
+		"its pod came early, and it has joined since":                    {state: cluster(3, of(1, early, func(m *Member) { m.Started = true }))},
+		"its pod came early, and its host node is not heard from":        {state: cluster(3, of(1, early, unheard))},
+		"its pod came early, and another goes down":                      {state: cluster(5, of(1, early), of(2, down))},
+		"its pod came early, and would take data along":                  {state: cluster(3, volatile, of(1, early))},
+		"its pod came early, and etcd has no quorum":                     {state: cluster(3, of(0, down), of(1, early)), want: waits},
+		"it learns for long":                                             {state: cluster(3, of(1, learns, replacedBefore(1, time.Hour)))},
 		"it has not joined in time": {state: cluster(3, of(1, learns, fails, replacedBefore(1, time.Hour))),
 			want: begins(1, 2), says: parts{"has not joined"}},
 		"it has not joined in time, on a full disk": {state: cluster(3, of(1, learns, full, replacedBefore(1, time.Hour))),
@@ -461,7 +475,7 @@ func TestWhoJoins(t *testing.T) {
 func TestNoStepIsTakenUnlessAllOthersWork(t *testing.T) {
 	states := []func(*Member){
 		func(*Member) {}, down, lags, outdatedPod, differs, stopping, empty, unreadable, full, fails, failsAgain, failsUnseen, unheard, silent,
-		nodeGone, outOfService, pending, unclaimed, removed, byHand, blank, learns, halfGone, hanging, cordoned(time.Hour),
+		nodeGone, outOfService, pending, unclaimed, removed, byHand, blank, learns, early, halfGone, hanging, cordoned(time.Hour),
 		func(m *Member) { empty(m); unheard(m) }, func(m *Member) { fails(m); outdatedPod(m) }, func(m *Member) { silent(m); cordoned(time.Hour)(m) },
 		func(m *Member) { learns(m); fails(m); replacedBefore(1, time.Hour)(m) }, func(m *Member) { empty(m); begun(time.Minute)(m) },
 		func(m *Member) { differs(m); begun(time.Minute)(m) }, func(m *Member) { silent(m); begun(time.Minute)(m) },

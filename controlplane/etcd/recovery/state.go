@@ -87,6 +87,9 @@ type Pod struct {
 	PendingSince time.Time
 	// FailedStarts is how often in a row etcd ended in this pod, or prepare failed, without the pod having become ready.
 	FailedStarts int
+	// Early is true when the pod is older than the configuration file that lets its learner join, and kubelet waits before it starts etcd
+	// again. Etcd failed in it for want of that file.
+	Early bool
 }
 
 // Claim is the volume claim of a member.

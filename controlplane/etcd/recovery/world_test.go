@@ -32,7 +32,6 @@ type world struct {
 	leader  int
 	// noted are the members in status, with whether they have started. The StatefulSet and the files follow it.
 	noted    map[int]bool
-	open     map[int]bool
 	pods     map[int]*pod
 	claims   map[int]*claim
 	records  map[int]Replacement
@@ -40,6 +39,8 @@ type world struct {
 	// used are members that API servers name, told is how many they are to name.
 	used map[int]bool
 	told int
+	// open is since when a member's file lets it join.
+	open map[int]time.Time
 	// seen is what was read some time ago.
 	seen State
 	// steps counts what was done, by whom.
@@ -87,8 +88,10 @@ type pod struct {
 	stopping bool
 	revision int
 	pending  time.Time
-	failed   int
-	data     Data
+	// made is when it was made. Kubelet does not start etcd before again, once it has failed.
+	made, again time.Time
+	failed      int
+	data        Data
 	// up is true while etcd runs.
 	up bool
 }
@@ -97,7 +100,7 @@ func newWorld(t *testing.T, seed uint64, members int) *world {
 	w := &world{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), now: now, kind: storage(max(0, int(seed%5)-2)),
 		bare: seed%14 == 13, mild: seed%2 == 0,
-		desired: members, told: members, members: map[int]*voter{}, noted: map[int]bool{}, open: map[int]bool{}, pods: map[int]*pod{},
+		desired: members, told: members, members: map[int]*voter{}, noted: map[int]bool{}, open: map[int]time.Time{}, pods: map[int]*pod{},
 		claims: map[int]*claim{}, records: map[int]Replacement{}, used: map[int]bool{}, steps: map[string]int{},
 	}
 	for range members + 2 {
@@ -119,7 +122,9 @@ func (w *world) id() int { w.ids++; return w.ids }
 
 func (w *world) uid() string { return fmt.Sprint("uid-", w.id()) }
 
-func (w *world) newPod() *pod { return &pod{uid: w.uid(), revision: w.revision, pending: w.now} }
+func (w *world) newPod() *pod {
+	return &pod{uid: w.uid(), revision: w.revision, pending: w.now, made: w.now}
+}
 
 func (w *world) addHost() { w.hosts = append(w.hosts, &host{name: fmt.Sprint("host-", len(w.hosts))}) }
 
@@ -208,6 +213,7 @@ func (w *world) state() State {
 		if p := w.pods[ordinal]; p != nil {
 			m.Pod, m.Data = Pod{UID: p.uid, Stopping: p.stopping, Outdated: p.revision != w.revision, PendingSince: p.pending, FailedStarts: p.failed}, p.data
 			m.Healthy = w.runs(ordinal) && !p.stopping
+			m.Pod.Early = m.ID != 0 && w.early(ordinal)
 			m.Follows, m.Differs = m.Healthy && quorum, m.Healthy && p.volume.differs && quorum
 			if p.host != nil {
 				m.Host = p.host.fact()
@@ -216,6 +222,13 @@ func (w *world) state() State {
 		s.Members = append(s.Members, m)
 	}
 	return s
+}
+
+// early reports whether the pod of a learner is older than the file that lets it join, and kubelet waits before it starts etcd.
+func (w *world) early(ordinal int) bool {
+	m, p := w.members[ordinal], w.pods[ordinal]
+	since, open := w.open[ordinal]
+	return m.learner && !m.started && open && !p.made.After(since) && w.now.Before(p.again)
 }
 
 func (h *host) fact() Host {
@@ -352,6 +365,9 @@ func (w *world) recover(s State, action Action, fresh bool) {
 		if p != nil && p.uid == told.Pod.UID && (m != nil) == (told.ID != 0) {
 			w.lastCopy(ordinal, p.volume)
 			p.stopping = true
+			if told.Pod.Early {
+				w.steps["early"]++
+			}
 		}
 	default:
 		w.fail("it does %+v", action)
@@ -409,7 +425,7 @@ func (w *world) change(action membership.Action) {
 		}
 		w.members[ordinal] = &voter{id: w.id(), learner: true}
 	case membership.Promote:
-		if w.open[ordinal] {
+		if _, open := w.open[ordinal]; open {
 			w.fail("member %d votes and could start without data", ordinal)
 		}
 		m.learner = false
@@ -495,9 +511,41 @@ func TestMembersAreReplacedAndNoStepCostsTheQuorum(t *testing.T) {
 		}
 	}
 	t.Log(steps)
-	for _, step := range []Kind{Begin, MoveLeader, Remove, DeleteClaim, DeletePod} {
-		if steps[string(step)] < 100 {
+	for _, step := range []Kind{Begin, MoveLeader, Remove, DeleteClaim, DeletePod, "early"} {
+		if steps[string(step)] < 50 {
 			t.Errorf("%s was done %d times", step, steps[string(step)])
 		}
 	}
+}
+
+// A member whose pod came before etcd listed it has failed again and again, so that kubelet waits. It joins long before kubelet tries again.
+func TestAMemberWhosePodCameEarlyJoinsSoon(t *testing.T) {
+	for seed := range uint64(50) {
+		w := newWorld(t, seed, 3)
+		if w.kind == inPod {
+			continue
+		}
+		w.waitsToBeAdded(1)
+		begun := w.now
+		for w.unsettled() != "" {
+			for _, act := range w.actors() {
+				act()
+			}
+			if w.now = w.now.Add(10 * time.Second); w.now.Sub(begun) > 4*time.Minute {
+				w.fail("after %s it says %q", w.now.Sub(begun), w.unsettled())
+			}
+		}
+	}
+}
+
+// waitsToBeAdded has a member blank and not listed. Etcd failed in its pod six times, so that kubelet waits for five minutes.
+func (w *world) waitsToBeAdded(ordinal int) {
+	w.records[ordinal] = Replacement{Of: uint64(w.members[ordinal].id), Volume: "former", Begun: w.now.Add(-time.Minute), Try: 1} //nolint:gosec // A handful.
+	delete(w.members, ordinal)
+	delete(w.noted, ordinal)
+	p := w.newPod()
+	w.claims[ordinal] = &claim{volume: &volume{host: w.hosts[ordinal]}, uid: w.uid()}
+	p.host, p.volume, p.pending, p.data = w.hosts[ordinal], w.claims[ordinal].volume, time.Time{}, Empty
+	p.failed, p.again = 6, w.now.Add(5*time.Minute)
+	w.pods[ordinal] = p
 }

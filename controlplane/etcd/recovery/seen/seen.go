@@ -97,6 +97,13 @@ func FailedStarts(pod *corev1.Pod) int {
 	return failed
 }
 
+// BacksOff reports whether etcd failed in a pod, and kubelet waits before it starts etcd again: longer with each failure, up to five minutes.
+func BacksOff(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
+		return status.Name == etcd.Container && status.State.Waiting != nil && status.State.Waiting.Reason == "CrashLoopBackOff"
+	})
+}
+
 // failuresSince is how often a container failed, by the number of its restarts, if the last time it began after a moment.
 func failuresSince(moment metav1.Time, status corev1.ContainerStatus) int {
 	failed, last := int(status.RestartCount), status.LastTerminationState.Terminated

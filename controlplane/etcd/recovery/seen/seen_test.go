@@ -184,3 +184,27 @@ func TestFailedStarts(t *testing.T) {
 		t.Errorf("in a pod without any status it failed %d times", got)
 	}
 }
+
+func TestKubeletBacksOffWhereEtcdFailed(t *testing.T) {
+	waiting := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+	}
+	const backOff = "CrashLoopBackOff"
+	for name, test := range map[string]struct {
+		status corev1.ContainerStatus
+		want   bool
+	}{
+		"kubelet waits":             {container(etcd.Container, 3, waiting(backOff), run(time.Minute, 1)), true},
+		"the pod begins":            {container(etcd.Container, 0, waiting("PodInitializing"), corev1.ContainerState{}), false},
+		"its image cannot be had":   {container(etcd.Container, 0, waiting("ImagePullBackOff"), corev1.ContainerState{}), false},
+		"etcd runs again":           {container(etcd.Container, 3, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, run(time.Minute, 1)), false},
+		"etcd has ended":            {container(etcd.Container, 3, run(time.Hour, 1), run(time.Minute, 1)), false},
+		"another container fails":   {container("sidecar", 3, waiting(backOff), run(time.Minute, 1)), false},
+		"there is no status at all": {},
+	} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "first"}, test.status}}}
+		if got := BacksOff(pod); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
