@@ -133,7 +133,7 @@ func (e *losingEtcd) early() {
 // applied has the files of members changed by somebody.
 func (e *losingEtcd) applied(by ...metav1.ManagedFieldsEntry) {
 	for i := range by {
-		by[i].APIVersion, by[i].FieldsType, by[i].FieldsV1 = "v1", "FieldsV1", &metav1.FieldsV1{Raw: []byte(`{"f:data":{}}`)}
+		by[i].APIVersion, by[i].FieldsType, by[i].FieldsV1 = "v1", "FieldsV1", metav1.NewFieldsV1(`{"f:data":{}}`)
 	}
 	e.config.ManagedFields = by
 }
