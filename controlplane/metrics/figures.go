@@ -150,8 +150,8 @@ func recordDecision(foundedAnew bool, report *operator.Report, labels []string) 
 	}
 }
 
-// recordSnapshot keeps when the newest snapshot was taken, and how often one is wanted. While there is none, it keeps
-// when the control plane was created: the alert on the age fires, too, where no snapshot was ever taken.
+// recordSnapshot sets two metrics: the time of the newest snapshot, and the interval that the spec asks for. A control plane without a snapshot
+// has the time of its own creation there. So the alert on old snapshots also fires for a control plane that never had one.
 func recordSnapshot(in *status.Input) {
 	backup := in.ControlPlane.Spec.Etcd.Backup
 	if backup == nil {

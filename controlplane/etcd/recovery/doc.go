@@ -17,9 +17,9 @@
 //     member its data.
 //   - After two tries that failed a person is asked. A cluster with one member is left alone, and so is one without a quorum.
 //   - What is left of a removed member never starts: its volume is gone before membership adds the member again.
-//   - Kubelet's waits do not hold up who joins. The StatefulSet keeps a pod for each ordinal below the last listed member, so that a pod may
-//     come before etcd lists its member. Etcd fails in it, and kubelet waits longer and longer. Once the member is listed and its file lets
-//     it join, such a pod is made anew, once.
+//   - A learner does not wait for kubelet's back-off. The StatefulSet has a pod for each ordinal below the last listed member, so that a pod
+//     may come before etcd lists its member. Etcd fails in that pod, and kubelet waits longer and longer. Once etcd lists the member and its
+//     file lets it join, the operator deletes the pod, once.
 //
 // # The order of deciders
 //

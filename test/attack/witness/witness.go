@@ -40,7 +40,7 @@ func (c *Credentials) Count(client, credential string) int {
 	return c.times[shown{client, credential}]
 }
 
-// Besides are the clients that showed something else than a credential, with its beginning.
+// Besides lists the clients that showed another credential than this one, each with the beginning of what it showed.
 func (c *Credentials) Besides(credential string) (list []string) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
