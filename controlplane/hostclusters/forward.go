@@ -2,7 +2,6 @@ package hostclusters
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -42,7 +41,7 @@ func (f forwarder) dial(ctx context.Context, pod client.ObjectKey, port int32) (
 	if f.timeout == 0 {
 		f.timeout = forwardTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("the host cluster's API server does not lead there within %v", f.timeout))
 	defer cancel()
 	defer context.AfterFunc(f.life, cancel)()
 	type result struct {
@@ -55,6 +54,7 @@ func (f forwarder) dial(ctx context.Context, pod client.ObjectKey, port int32) (
 		conn, err := f.connect(ctx, pod, port)
 		done <- result{conn, err}
 	}()
+	var err error
 	select {
 	case <-ctx.Done():
 		go func() {
@@ -62,17 +62,17 @@ func (f forwarder) dial(ctx context.Context, pod client.ObjectKey, port int32) (
 				_ = late.conn.Close()
 			}
 		}()
-		err := ctx.Err()
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("the host cluster's API server does not lead there within %v", f.timeout)
-		}
-		return nil, fmt.Errorf("connect to port %d of pod %s: %w", port, pod, err)
 	case r := <-done:
-		if r.err != nil {
-			return nil, fmt.Errorf("connect to port %d of pod %s: %w", port, pod, r.err)
+		if r.err == nil {
+			return r.conn, nil
 		}
-		return r.conn, nil
+		err = r.err
 	}
+	// An end of the context makes connect fail as well, in words of its own.
+	if ended := context.Cause(ctx); ended != nil {
+		err = ended
+	}
+	return nil, fmt.Errorf("connect to port %d of pod %s: %w", port, pod, err)
 }
 
 func (f forwarder) connect(ctx context.Context, pod client.ObjectKey, port int32) (conn net.Conn, err error) {

@@ -279,7 +279,7 @@ func TestAHostIsNotCleanedOnceTheClusterThatPausedItIsGone(t *testing.T) {
 		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
 	})
 	unpaused := s.getHost("late")
-	unpaused.Status.Conditions = []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason, ObservedGeneration: unpaused.Generation}}
+	unpaused.Status.Conditions = []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason, ObservedGeneration: unpaused.Generation, LastTransitionTime: metav1.Now()}}
 	s.run(&mortal{writesLeft: 1000})
 	cleanUps := func() int { return s.fleet.edit("late", nil).cleanUps }
 	says(s, &infrav1.IDCHost{}, "late", clusterv1.PausedCondition, clusterv1.PausedReason)
@@ -293,6 +293,12 @@ func TestAHostIsNotCleanedOnceTheClusterThatPausedItIsGone(t *testing.T) {
 	p.hosts.Client = &staleHost{p.hosts.Client, unpaused}
 	if _, err := p.hosts.Reconcile(t.Context(), requestFor(unpaused)); err != nil || cleanUps() > 0 {
 		t.Errorf("it is cleaned %d times while the cache lacks the Paused condition: %v", cleanUps(), err)
+	}
+
+	moved := s.getHost("late")
+	moved.Status.Conditions = unpaused.Status.Conditions
+	if err := s.Client.Status().Update(t.Context(), moved); err != nil {
+		t.Fatal(err)
 	}
 	edit(s, "late", func(h *infrav1.IDCHost) { h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""} })
 	p.hosts.Client = &staleHost{p.hosts.Client, unpaused}
