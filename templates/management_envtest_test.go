@@ -111,6 +111,7 @@ func startManagement(t *testing.T) *management {
 		CRDs:                  append(core.definitions, ours.definitions...),
 		WebhookInstallOptions: envtest.WebhookInstallOptions{MutatingWebhooks: ours.mutating, ValidatingWebhooks: ours.validating},
 	}
+	testenvironment.Patient(m.server)
 	m.auditWrites(t)
 	stop, err := interrupt.Guard(func() error { _, err := m.server.Start(); return err }, m.server.Stop)
 	if err != nil {
@@ -125,7 +126,7 @@ func startManagement(t *testing.T) *management {
 		t.Fatal(err)
 	}
 	m.serveOurWebhooks(t, scheme.Scheme())
-	m.hooks = envtest.WebhookInstallOptions{MutatingWebhooks: core.mutating, ValidatingWebhooks: core.validating}
+	m.hooks = envtest.WebhookInstallOptions{MutatingWebhooks: core.mutating, ValidatingWebhooks: core.validating, MaxTime: testenvironment.Patience}
 	remove, err := interrupt.Guard(func() error { return m.hooks.Install(m.server.Config) }, m.hooks.Cleanup)
 	if err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@
 // So kubelet is restarted once in each phase that changes a file of the last kinds: it gets SIGTERM, and its service manager starts
 // it again.
 //
-// A node takes no step back. What is wanted has an order, and the order of the last goal that was begun is in a file beside kubelet's
-// certificates, before anything else of that goal is. An earlier goal, which a restore of etcd brings back with its DaemonSet, is refused. A
+// A node takes no step back. What is wanted has an order: the time for which the rotation was asked, and the number of its step.
+// Before anything is changed for a goal, its order is written into a file beside kubelet's certificates. An earlier goal, which a restore of etcd brings back with its DaemonSet, is refused. A
 // node that joined later has no such file: it refuses a goal whose first CA, that from before the rotation, it does not trust
 // (docs/decisions/certificates.md#the-cluster-ca-is-shown-late-and-nodes-follow-by-a-daemonset).
 //

@@ -20,13 +20,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
-// endings are the changes by which objects whose deletionPolicy is Delete end after the snapshots that they are of.
+// endings are changes of objects whose deletionPolicy is Delete. Such an object goes only when its snapshot is no longer stored.
 type endings struct {
 	// Hold get the finalizer, and Release lose it. Tell have another status.
 	Hold, Release, Tell []*controlplanev1.KOKEtcdSnapshot
 }
 
-// endingsOf decides on the objects of a control plane. Nobody says why no member can be asked; it is empty while members are asked.
+// endingsOf decides on the objects of a control plane. The text nobody says why no member can be asked; it is empty while members are.
 func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string) endings {
 	var all endings
 	for i := range objects {
@@ -156,7 +156,7 @@ func unwantedSlots(controlPlane *controlplanev1.KOKControlPlane, objects []contr
 	return slots
 }
 
-// End keeps the objects of a control plane whose members cannot be asked. Nobody says why.
+// End sets the finalizers and the status of objects while no member can be asked. The text nobody says why that is so.
 func (k *Keeper) End(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, nobody string) error {
 	objects, err := k.records(ctx, client.ObjectKeyFromObject(controlPlane))
 	if err != nil {

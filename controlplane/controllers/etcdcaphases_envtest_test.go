@@ -244,8 +244,12 @@ func (e *rotatedEtcd) worksWith(when string, phases ...etcdPhaseFiles) {
 		for _, member := range e.cluster.Members(&e.input) {
 			e.written++
 			asks := e.dial(e.cluster.ClientURL(&e.input, member), has.apiServer)
-			ctx, cancel := context.WithTimeout(e.t.Context(), 20*time.Second)
-			_, err := asks.Put(ctx, fmt.Sprintf("/written/%04d", e.written), string(has.phase))
+			ctx, cancel := context.WithTimeout(e.t.Context(), phasePatience)
+			// Another member may come to lead meanwhile, on a busy machine: the same write is tried again.
+			err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+				_, err := asks.Put(ctx, fmt.Sprintf("/written/%04d", e.written), string(has.phase))
+				return err == nil, nil
+			})
 			if err != nil {
 				e.t.Errorf("%s an API server of phase %q writes at %s: %v", when, has.phase, member, err)
 			} else if got, err := asks.Get(ctx, "/written/", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || int(got.Count) != e.written {

@@ -94,7 +94,7 @@ func (f *Facts) Task(cluster etcdcomponent.Cluster) *operator.Task {
 			Namespace: f.ControlPlane.Namespace, Name: f.ControlPlane.Name, UID: f.ControlPlane.UID,
 		}},
 		Cluster: cluster, Host: f.Host, Keys: f.Keys.Only(cluster.Signer), Input: *f.Input,
-		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(f.ControlPlane, cluster.Component) && f.SeedGone,
+		PodsEnd: int(state.First + state.Desired), Bootstrapped: etcdclusters.Bootstrapped(f.ControlPlane, cluster.Component) && f.SeedGone,
 		Seeded: etcdclusters.Seeded(f.ControlPlane, cluster.Component), RollingOut: state.RollingOut(),
 		Founded:  etcdclusters.Founded(f.ControlPlane, cluster.Component),
 		Only:     only,

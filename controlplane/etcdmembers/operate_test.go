@@ -106,6 +106,15 @@ func TestWhenTheOperatorBeginsAnew(t *testing.T) {
 	}
 }
 
+func TestTheOperatorKnowsWherePodsEnd(t *testing.T) {
+	notes, f := operatortest.New(), askable()
+	f.Workloads[names.EtcdData].First, f.Workloads[names.EtcdData].Desired = 2, 3
+	Operate(notes, f)
+	if got := notes.Tasks[names.EtcdData].PodsEnd; got != 5 {
+		t.Errorf("pods end before %d", got)
+	}
+}
+
 func TestEtcdWithoutAQuorumIsNotOperatedBeforeItsFirst(t *testing.T) {
 	notes := operatortest.New()
 	f := askable()

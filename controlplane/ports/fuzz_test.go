@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -96,7 +97,10 @@ func FuzzStoredClaims(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name, namespace, cluster, labelledNamespace, labelledCluster, component, key, content string, pinned uint16) {
 		foreign := stored{name, namespace, cluster, labelledNamespace, labelledCluster, component, key, content}.claim(kept)
-		builder, isStored := fake.NewClientBuilder(), name != "" // No API server stores an object without a name.
+		// No API server stores an object without a name, or with a text that is not UTF-8.
+		builder, isStored := fake.NewClientBuilder(), name != "" && utf8.ValidString(strings.Join([]string{
+			name, namespace, cluster, labelledNamespace, labelledCluster, component, key, content,
+		}, ""))
 		if isStored {
 			builder.WithObjects(foreign.DeepCopy())
 		}

@@ -78,23 +78,27 @@ func (r *Restorer) askForEventsByItself(ctx context.Context, of *Facts, pods []c
 		return at, paused(names.EtcdEvents, last, until), nil
 	}
 	seconds := metav1.NewTime(now.Truncate(time.Second)) // API servers count them.
-	if former := olderThan(seconds, pods, claims); len(former.pods) < len(pods) || len(former.claims) < len(claims) {
-		return at, clockBehind(pods, claims, now), nil // What is not older would be taken for a part of the new etcd.
+	if newest := newestOf(pods, claims); !newest.Before(seconds.Time) {
+		return at, clockBehind(newest, now), nil // Once all that is older is gone, it would be taken for a part of the new etcd.
 	}
 	return seconds, nil, nil
 }
 
-// clockBehind says that pods or volumes of the etcd with the events were made at a time that the manager's clock has yet to reach. It is nil
-// where the next reconcile comes later than that.
-func clockBehind(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim, now time.Time) error {
-	made := []time.Time{now}
+// newestOf is when the newest pod or volume claim was made; zero if there is none.
+func newestOf(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) time.Time {
+	made := []time.Time{{}}
 	for i := range pods {
 		made = append(made, pods[i].CreationTimestamp.Time)
 	}
 	for i := range claims {
 		made = append(made, claims[i].CreationTimestamp.Time)
 	}
-	newest := slices.MaxFunc(made, time.Time.Compare)
+	return slices.MaxFunc(made, time.Time.Compare)
+}
+
+// clockBehind says that pods or volumes of the etcd with the events were made at a time that the manager's clock has yet to reach. It is nil
+// where the next reconcile comes later than that.
+func clockBehind(newest, now time.Time) error {
 	if newest.Sub(now) < time.Minute {
 		return nil
 	}

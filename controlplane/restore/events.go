@@ -27,8 +27,9 @@ import (
 
 // FormerEvents is what is left of the former etcd with the events, since it is to be founded anew.
 type FormerEvents struct {
-	pods   []string
-	claims []*corev1.PersistentVolumeClaim
+	pods []string
+	// older are volume claims from before the time at which it is to be founded anew, and younger are other ones.
+	older, younger []*corev1.PersistentVolumeClaim
 	// Status is the new status of the etcd; nil while status stays as it is.
 	Status *controlplanev1.EtcdClusterStatus
 	// Refused tells people what is wrong with the request, or why nothing is done by itself; nil if nothing is wrong.
@@ -36,7 +37,7 @@ type FormerEvents struct {
 }
 
 // left reports whether anything is left of the former etcd.
-func (f *FormerEvents) left() bool { return len(f.pods)+len(f.claims) > 0 }
+func (f *FormerEvents) left() bool { return len(f.pods)+len(f.older) > 0 }
 
 // Stops reports whether nothing of a component may run, because it is the etcd with the events and something is left of the former one.
 func (f *FormerEvents) Stops(component string) bool {
@@ -75,22 +76,28 @@ func (r *Restorer) ReadFormerEvents(ctx context.Context, of *Facts, p Progress) 
 			return former, p, err
 		}
 	}
-	former = olderThan(at, pods[names.EtcdEvents], claims)
+	former = formerEvents(at, pods[names.EtcdEvents], claims)
 	former.Status, err = former.status(ctx, of, at)
 	return former, p, err
 }
 
-// olderThan is what is left of the etcd from before a time.
-func olderThan(at metav1.Time, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) (former FormerEvents) {
+// formerEvents is what is left of the etcd from before a time. While anything is older, nothing of the new etcd runs: younger pods and
+// volumes are former ones, too, such as those of a member that was replaced after a time that a person wrote down earlier.
+func formerEvents(at metav1.Time, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) (former FormerEvents) {
+	older := false
 	for i := range pods {
-		if pods[i].CreationTimestamp.Before(&at) {
-			former.pods = append(former.pods, pods[i].Name)
-		}
+		former.pods = append(former.pods, pods[i].Name)
+		older = older || pods[i].CreationTimestamp.Before(&at)
 	}
 	for i := range claims {
 		if claims[i].CreationTimestamp.Before(&at) {
-			former.claims = append(former.claims, &claims[i])
+			former.older = append(former.older, &claims[i])
+		} else {
+			former.younger = append(former.younger, &claims[i])
 		}
+	}
+	if !older && len(former.older) == 0 {
+		return FormerEvents{}
 	}
 	return former
 }
@@ -116,23 +123,27 @@ func (f *FormerEvents) status(ctx context.Context, of *Facts, at metav1.Time) (*
 	return found, nil
 }
 
-// Stop stops the former etcd with the events, and then deletes its volumes, if anything is left of it. Each reconcile takes one step. says
-// tells people what the end of the former etcd waits for.
+// Stop stops the former etcd with the events, and deletes its volumes, if anything is left of it. Each reconcile takes one step. The older
+// volumes go last: without them nobody could tell that the younger ones are former, too. says tells people what the end of the former etcd
+// waits for.
 func (f *FormerEvents) Stop(ctx context.Context, of *Facts) (result flow.Result, says string) {
+	claims := f.younger // Kubernetes keeps the volumes of running pods until these have stopped.
+	if len(f.pods)+len(f.younger) == 0 {
+		claims = f.older
+	}
+	var deleted []string
+	for _, claim := range claims {
+		if err := deleteClaim(ctx, of.Host.Client, claim); err != nil {
+			return flow.Failed(err), ""
+		}
+		deleted = append(deleted, claim.Name)
+	}
+	says = fmt.Sprintf("volume claims %s are deleted", strings.Join(deleted, ", "))
 	if len(f.pods) > 0 {
 		if err := deletion.Stop(ctx, of.Host, of.Cluster, map[string]client.Object{names.EtcdEvents: &appsv1.StatefulSet{}}); err != nil {
 			return flow.Failed(err), ""
 		}
 		says = fmt.Sprintf("pods %s have yet to stop. If the host node of a pod is gone for good, delete its Node object", strings.Join(f.pods, ", "))
-	} else {
-		var deleted []string
-		for _, claim := range f.claims {
-			if err := deleteClaim(ctx, of.Host.Client, claim); err != nil {
-				return flow.Failed(err), ""
-			}
-			deleted = append(deleted, claim.Name)
-		}
-		says = fmt.Sprintf("volume claims %s are deleted", strings.Join(deleted, ", "))
 	}
 	return flow.Waiting(names.EtcdEvents + " is founded anew: " + says), says
 }

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
@@ -95,7 +97,7 @@ func TestAManagerWhoseClockIsBehindSaysSo(t *testing.T) {
 		"the newest of both is told": {pod: time.Hour, claim: 2 * time.Hour, says: "after 2026-03-04T07:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := clockBehind([]corev1.Pod{{ObjectMeta: made(test.pod)}}, []corev1.PersistentVolumeClaim{{ObjectMeta: made(test.claim)}}, now)
+			err := clockBehind(newestOf([]corev1.Pod{{ObjectMeta: made(test.pod)}}, []corev1.PersistentVolumeClaim{{ObjectMeta: made(test.claim)}}), now)
 			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("it says %v, want %q", err, test.says)
 			}
@@ -124,5 +126,55 @@ func TestARecordThatCannotBeReadIsNotPassedOver(t *testing.T) {
 		if err == nil && (record.Restore == "") == (test.data[RecordKey] != "") || err == nil && events.IsZero() == (test.data[EventsKey] != "") {
 			t.Errorf("%s: got %+v, %s", name, record, events)
 		}
+	}
+}
+
+func TestWhatIsLeftOfFormerEvents(t *testing.T) {
+	at := metav1.NewTime(time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC))
+	older, younger := metav1.NewTime(at.Add(-time.Minute)), metav1.NewTime(at.Add(time.Minute))
+	pod := func(name string, made metav1.Time) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: made}}
+	}
+	claim := func(name string, made metav1.Time) corev1.PersistentVolumeClaim {
+		return corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: made}}
+	}
+	for name, test := range map[string]struct {
+		pods   []corev1.Pod
+		claims []corev1.PersistentVolumeClaim
+		left   bool
+		// deleted are the claims that the first step deletes.
+		deleted string
+	}{
+		"nothing":                                 {},
+		"all is of the new etcd":                  {[]corev1.Pod{pod("0", younger)}, []corev1.PersistentVolumeClaim{claim("0", younger)}, false, ""},
+		"all is older":                            {[]corev1.Pod{pod("0", older)}, []corev1.PersistentVolumeClaim{claim("0", older)}, true, ""},
+		"the pods have stopped":                   {nil, []corev1.PersistentVolumeClaim{claim("0", older), claim("1", older)}, true, "0 1"},
+		"the pod was made anew after that time":   {[]corev1.Pod{pod("0", younger)}, []corev1.PersistentVolumeClaim{claim("0", older)}, true, ""},
+		"a member was replaced after that time":   {[]corev1.Pod{pod("0", older), pod("1", younger)}, []corev1.PersistentVolumeClaim{claim("0", older), claim("1", younger)}, true, "1"},
+		"the same, and its pods have stopped":     {nil, []corev1.PersistentVolumeClaim{claim("0", older), claim("1", younger)}, true, "1"},
+		"data goes with pods, and one is younger": {[]corev1.Pod{pod("0", older), pod("1", younger)}, nil, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			former := formerEvents(at, test.pods, test.claims)
+			var deleted []string
+			host := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				Delete: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.DeleteOption) error {
+					deleted = append(deleted, object.GetName())
+					return nil
+				},
+			})
+			if former.left() != test.left || test.left && len(former.pods) != len(test.pods) {
+				t.Errorf("left is %+v", former)
+			}
+			if !test.left {
+				return
+			}
+			if result, says := former.Stop(t.Context(), &Facts{Host: &hostclusters.Host{Client: host, Live: host}}); result.Err() != nil || says == "" {
+				t.Errorf("it says %q: %v", says, result.Err())
+			}
+			if got := strings.Join(deleted, " "); got != test.deleted {
+				t.Errorf("it deletes the claims %q, want %q", got, test.deleted)
+			}
+		})
 	}
 }

@@ -61,7 +61,7 @@ type Step struct {
 func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
 	step := Step{Progress: p}
 	if p.superseded != "" {
-		step.Refused = fmt.Errorf("spec.etcd.restore: requestedAt is %s, and etcd began to be founded anew by itself at %s: set it to the present time to have it begin with what you name", p.superseded, p.Record.Restore)
+		step.Refused = fmt.Errorf("spec.etcd.restore: requestedAt is %s, and the controller itself began to found etcd anew at %s: to begin with what you name, set requestedAt to the present time", p.superseded, p.Record.Restore)
 	}
 	if p.read && !p.Asked() && mayAskByItself(of.ControlPlane) {
 		var err error
@@ -104,12 +104,18 @@ func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebui
 		}
 	case rebuild.Wait:
 		step.Says = action.Reason
-		if founds := step.Progress.Founding() && step.Progress.request != ""; !founds { // Else later steps of the reconcile found etcd.
+		if founds := step.Progress.Founding() && step.Progress.request != ""; !founds { // Later steps of the reconcile found etcd then.
 			step.Result = flow.Waiting(action.Reason)
 		}
 	case rebuild.Write:
 		var err error
-		if step.Progress, err = step.Progress.writeData(ctx, of, action.Record); err != nil {
+		if action.Record.Phase == rebuild.Founding { // Members of the new etcd may run once this is written.
+			err = step.Progress.keepVolumes(ctx, of)
+		}
+		if err == nil {
+			step.Progress, err = step.Progress.writeData(ctx, of, action.Record)
+		}
+		if err != nil {
 			step.Result = flow.Failed(err)
 			return false
 		}

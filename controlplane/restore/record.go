@@ -58,7 +58,8 @@ func (p *Progress) Asked() bool {
 	return p.read && (p.Record.UnderWay() || p.request != "" && !over)
 }
 
-// Stops reports whether nothing of a component may run, because it uses the data and a restore is under way.
+// Stops reports whether a component uses the data while a restore is under way. Then nothing of it may run that knows the former
+// data.
 func (p *Progress) Stops(component string) bool {
 	return p.Record.UnderWay() && usesData(component)
 }
@@ -160,9 +161,9 @@ func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduce
 	return reduced
 }
 
-// Read reads how far a restore in place has come. It asks the API server for the record only if an etcd may have to be founded anew, or if
-// status, which knows whether the data etcd is, was lost. When the events began anew it knows from the cache: their conditions may be written
-// before the rest of status is.
+// Read reads how far a restore in place has come. It asks the API server for the record only if an etcd may have to be founded
+// anew, or if the status of the data etcd was lost. It always reads from the cache when the controller last founded the etcd with
+// the events anew, because conditions may be written before the rest of status.
 func Read(ctx context.Context, of *Facts) (Progress, error) {
 	p, cached := Progress{request: requestOf(of.ControlPlane)}, &corev1.ConfigMap{}
 	if err := of.Host.Client.Get(ctx, recordKey(of), cached); client.IgnoreNotFound(err) != nil {

@@ -37,10 +37,10 @@ type choice struct {
 	problem string
 }
 
-// choose decides, from all revisions of a component from the oldest to the newest. A revision that
-// spec.rollout.renderings names holds while the wanted inputs are those that it was made from. While it holds the newest revision has its objects, whatever the rollout's time is. A new
-// revision with these objects is made for a later time all the same: else the component would be rendered anew as soon as no revision is
-// named any more.
+// choose decides, from all revisions of a component from the oldest to the newest. The objects of a revision that
+// spec.rollout.renderings names are taken again while the wanted inputs are those that it was made from, whatever the rollout's
+// time is. A later time still gets a new revision with the same objects: else the component would be rendered anew as soon as no
+// revision is named any more.
 func choose(revisions []appsv1.ControllerRevision, want wanted, judge func(*appsv1.ControllerRevision) error) (choice, error) {
 	if len(revisions) == 0 {
 		_, problem := find(revisions, want, judge)

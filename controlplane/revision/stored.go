@@ -45,7 +45,7 @@ type content struct {
 	// Inputs is the hash of the inputs that Items were rendered from.
 	Inputs string `json:"inputs"`
 	Items  []any  `json:"items"`
-	// Superseded are the objects that older revisions hold and this one does not. Their stored key is older than the word.
+	// Superseded are the objects that older revisions hold and this one does not. The key in JSON is former, their earlier name.
 	Superseded []Reference `json:"former,omitempty"`
 	// RolloutAfter is the rollout's time that Items were rendered after; nil for none.
 	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`

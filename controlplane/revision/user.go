@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// UserOf finds whom the tenant's pods run as: a new tenant's as a user of their own, and all others' as whom they do already,
-// for the files of running members are that user's. The stored rendering of etcd says who that is.
+// UserOf finds the UID that the tenant's pods run as. Pods of a new tenant get a UID of their own. Pods of any other tenant keep
+// the UID that they have, because the files of running members belong to it: the stored rendering of etcd tells it.
 func (s *Store) UserOf(ctx context.Context, in *components.Input) (int64, error) {
 	user, known, err := s.RenderedUser(ctx, in.Cluster, names.EtcdData)
 	if err == nil && !known {

@@ -187,7 +187,7 @@ func (s *served) makeKinds() {
 			},
 		}
 	}
-	if _, err := envtest.InstallCRDs(s.config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{
+	if _, err := envtest.InstallCRDs(s.config, envtest.CRDInstallOptions{MaxTime: 3 * time.Minute, CRDs: []*apiextensionsv1.CustomResourceDefinition{
 		definition("Widget", "widgets", apiextensionsv1.NamespaceScoped), definition("Gear", "gears", apiextensionsv1.ClusterScoped),
 		definition("AllowList", "allowlists", apiextensionsv1.ClusterScoped),
 	}}); err != nil {

@@ -8,13 +8,13 @@
 //	complete   Dropping → Over
 //	back       Dropping → Using, where something is found that would be lost without the former key
 //
-//	phase     the keys that pods have                        goes on when
-//	Trusting  both are trusted, the former one is in use     every pod trusts both
-//	Using     both are trusted, the new one is in use        every pod uses the new one
-//	Prepared  the same                                       a person asks for it, and nothing that can be seen needs the former
-//	                                                         key, or a person has given up what does
-//	Dropping  the new one alone                              no pod has the former one, and nothing would be lost without it
-//	Over      the new one alone, also in stored key material a person asks for another rotation
+//	phase     the keys that pods have                         goes on when
+//	Trusting  both are trusted, the former one is in use      every pod trusts both
+//	Using     both are trusted, the new one is in use         every pod uses the new one
+//	Prepared  the same                                        a person asks for it, and nothing that can be seen needs the former
+//	                                                          key, or a person has given up what does
+//	Dropping  the new one alone                               no pod has the former one, and nothing would be lost without it
+//	Over      the new one alone, also in stored key material  a person asks for another rotation
 //
 // # What it promises
 //

@@ -19,7 +19,7 @@ import (
 type Snapshot struct {
 	// Pods are those of the control plane, by component, sorted by name.
 	Pods map[string][]corev1.Pod
-	// Revisions are the stored renderings. The store adds those that the reconcile itself writes.
+	// Revisions are the stored renderings. The revision.Store keeps those that the reconcile itself writes in a list of its own.
 	Revisions revision.Revisions
 }
 

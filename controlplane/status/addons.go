@@ -10,8 +10,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
-// InstalledBefore reports whether what status says of the addons is about this spec: it holds until
-// the first answer, so that a program that starts writes nothing to settled tenants.
+// InstalledBefore reports whether status says that the addons of the present spec are installed. That counts until the first
+// probe has a result, so that a manager that starts does not change the status of settled tenants.
 func InstalledBefore(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return conditions.IsTrue(controlPlane, conditionsv1.AddonsInstalledCondition) &&
 		controlPlane.Status.ObservedGeneration == controlPlane.Generation
@@ -21,7 +21,7 @@ func InstalledBefore(controlPlane *controlplanev1.KOKControlPlane) bool {
 func addonsInstalled(in *Input) metav1.Condition {
 	const name = conditionsv1.AddonsInstalledCondition
 	switch outcome := in.outcome(names.StepAddons); {
-	case !outcome.Ran && InstalledBefore(in.ControlPlane): // The tenant's API is away; what it holds, it holds.
+	case !outcome.Ran && InstalledBefore(in.ControlPlane): // The step did not run, for an earlier step waits or failed. The tenant keeps its addons.
 	case outcome.Err() != nil:
 		return Condition(name, metav1.ConditionUnknown, conditionsv1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
 	case !outcome.Done():

@@ -45,7 +45,7 @@ func egressConfined(in *Input, seen *Observation) metav1.Condition {
 	return no(conditionsv1.WaitingReason, dialsItself+", until it restarts with konnectivity: "+waitingFor(in, names.KubeAPIServer))
 }
 
-// egress counts API servers by whom they have dial for them.
+// egress counts API servers by whether konnectivity dials for them.
 type egress struct {
 	all, confined int
 	// older have konnectivity, and do not use it for everything.

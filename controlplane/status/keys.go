@@ -90,8 +90,8 @@ func (r Rotation) line() string {
 	return line
 }
 
-// unseen names what needs the former key of a prepared rotation, or the new one, and nobody can see; empty for nothing. It has the latest end of
-// what ends by itself, counted from when the former key came to sign nothing, as far as spec tells it.
+// unseen names what the manager cannot see that needs the former key of a prepared rotation, or still lacks the new one; empty
+// for nothing. For what ends by itself it tells the latest end, as far as spec tells it, counted from Record.Since.
 func unseen(r Rotation, spec *controlplanev1.KOKControlPlaneSpec) string {
 	endsBy := func(life time.Duration) string {
 		since, err := time.Parse(time.RFC3339, r.Record.Since)
@@ -109,7 +109,7 @@ func unseen(r Rotation, spec *controlplanev1.KOKControlPlaneSpec) string {
 			", and programs outside of the tenant's pods that trust the former CA alone; hand out new ones now"
 	case string(pki.FrontProxyCA):
 		// What serves by k8s.io/apiserver watches the ConfigMap.
-		return "extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start; restart them now, or they refuse API servers, and again when the rotation is over, or they trust the former CA"
+		return "extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start; restart them now, else they refuse API servers, and again when the rotation is over, else they still trust the former CA"
 	case string(pki.EtcdCA), string(pki.EtcdEventsCA):
 		return "certificates that people took from Secrets of the tenant, for tools of their own that ask etcd; give these tools new ones now, with both CAs"
 	}

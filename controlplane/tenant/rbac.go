@@ -39,7 +39,8 @@ func rbac() []client.Object {
 		role(metav1.NamespaceSystem, kubeletConfigRole, read("", "configmaps", kubeletConfigName)),
 		binding(metav1.NamespaceSystem, kubeletConfigRole, nodes, bootstrappers),
 
-		// A bootstrap token requests a node's first certificate, which the bootstrap provider approves, a node for the next ones.
+		// A bootstrap token requests a node's first certificate, which the bootstrap provider approves. The node requests the next
+		// ones, which kube-controller-manager approves.
 		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", bootstrappers),
 		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", nodes),
 		clusterRole(getNodesRole, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}),

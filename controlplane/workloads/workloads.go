@@ -16,6 +16,8 @@ import (
 type State struct {
 	// Observed is true when the numbers belong to the workload's present spec.
 	Observed bool
+	// First is the ordinal of the first pod of a StatefulSet.
+	First int32
 	// Desired pods there should be, current there are, updated are as the spec wants them. Of the ready ones
 	// those are available that have been ready for the workload's minReadySeconds.
 	Desired, Current, Updated, Ready, Available int32
@@ -27,8 +29,12 @@ type State struct {
 func StateOf(object client.Object) *State {
 	switch w := object.(type) {
 	case *appsv1.StatefulSet:
-		desired := ptr.Deref(w.Spec.Replicas, 1)
+		desired, first := ptr.Deref(w.Spec.Replicas, 1), int32(0)
+		if w.Spec.Ordinals != nil {
+			first = w.Spec.Ordinals.Start
+		}
 		return &State{
+			First:    first,
 			Observed: w.Status.ObservedGeneration == w.Generation,
 			Desired:  desired, Current: w.Status.Replicas, Updated: w.Status.UpdatedReplicas,
 			Ready: w.Status.ReadyReplicas, Available: w.Status.AvailableReplicas,

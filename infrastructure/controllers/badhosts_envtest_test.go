@@ -115,7 +115,7 @@ func TestAHostThatTurnsBadWhileItIsBootstrappedSaysWhyAndStaysWithItsMachine(t *
 			}
 			for _, condition := range []string{infrav1.BootstrappedCondition, infrav1.ReadyCondition} {
 				message := says(s, &infrav1.IDCMachine{}, "worker-1", condition, test.reason, test.says)
-				if !strings.HasPrefix(message, "working on IDCHost host-1, which is tried again: ") {
+				if !strings.HasPrefix(message, "work on IDCHost host-1 failed, and is tried again: ") {
 					t.Errorf("%s says %q", condition, message)
 				}
 			}

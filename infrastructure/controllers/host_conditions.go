@@ -139,7 +139,7 @@ func claimLost(host *infrav1.IDCHost) string {
 	lost := fmt.Sprintf("IDCMachine %s (instance %s), which claimed the host, is gone without giving it back; when clusterctl moves it here, wait for it; else ",
 		host.Spec.Claim.Name, host.Spec.Claim.InstanceID)
 	if !host.DeletionTimestamp.IsZero() {
-		return lost + "clean the host by hand, for its object goes, then remove the finalizer " + infrav1.IDCHostFinalizer
+		return lost + "clean the host by hand, because this IDCHost is being deleted, then remove the finalizer " + infrav1.IDCHostFinalizer
 	}
 	return lost + fmt.Sprintf("have it cleaned: kubectl patch idchost %s --namespace %s --type=merge -p "+
 		`'{"metadata":{"finalizers":null},"spec":{"claim":null,"quarantine":{"reason":"its machine is gone","instanceID":%q}}}'`,

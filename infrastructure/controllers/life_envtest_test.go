@@ -318,7 +318,7 @@ func TestAHostThatIsDeletedWhenItsMachineIsGoneIsForAPerson(t *testing.T) {
 	s.delete(&infrav1.IDCHost{}, "host-1")
 	s.manager(nil)
 	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimLostReason,
-		"clean the host by hand, for its object goes, then remove the finalizer "+infrav1.IDCHostFinalizer)
+		"clean the host by hand, because this IDCHost is being deleted, then remove the finalizer "+infrav1.IDCHostFinalizer)
 }
 
 func TestAPausedClusterIsLeftAlone(t *testing.T) {

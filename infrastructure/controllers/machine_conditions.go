@@ -102,7 +102,7 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	case p.refused() != nil:
 		return no(infrav1.InUseReason, inUse(s.claim.Host, p.refused(), leaveMachine))
 	case p.err != nil:
-		return no(workReason(p.err), fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.Host.Name, p.err))
+		return no(workReason(p.err), fmt.Sprintf("work on IDCHost %s failed, and is tried again: %v", s.claim.Host.Name, p.err))
 	case p.progress.State == bootstrap.Failed && p.progress.Software != nil:
 		return no(softwareReason(p.progress.Software), softwareFailed(s.claim.Host.Name, p.progress.Software))
 	case p.progress.State == bootstrap.Failed:

@@ -71,6 +71,7 @@ func Start(ctx context.Context) (*Environment, error) {
 			Paths: []string{filepath.Join(project, "config", "infrastructure", "webhook", "manifests.yaml")},
 		},
 	}
+	testenvironment.Patient(e.server)
 	testenvironment.WithoutWatchCache(e.server.ControlPlane.GetAPIServer())
 	if e.end, err = interrupt.Guard(func() error { return e.start(ctx) }, e.stop); err != nil {
 		return nil, err

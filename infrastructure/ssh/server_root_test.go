@@ -109,13 +109,32 @@ func TestCommands(t *testing.T) {
 	})
 }
 
+// whenRunning is a context that ends once a command has made the file running.
+func whenRunning(t *testing.T) (ctx context.Context, running string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	running = filepath.Join(t.TempDir(), "running")
+	go func() {
+		defer cancel()
+		for ctx.Err() == nil {
+			if _, err := os.Stat(running); err == nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	return ctx, running
+}
+
 func TestACommandEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	c := dial(t, target(t, sshtest.Start(t)))
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	ctx, running := whenRunning(t)
 	started := time.Now()
-	if _, err := c.Run(ctx, ssh.Command{Args: []string{"sleep", "600"}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Run(ctx, ssh.Command{Args: []string{"sh", "-c", `touch "$0"; exec sleep 600`, running}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(started); took > 30*time.Second {
@@ -131,10 +150,9 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 func TestACommandIsWaitedForWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	c := dial(t, target(t, sshtest.Start(t)))
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	ctx, running := whenRunning(t)
 	file := filepath.Join(t.TempDir(), "made")
-	if _, err := c.Run(ctx, ssh.Command{Args: []string{"sh", "-c", `trap '' TERM; sleep 2; touch "$0"`, file}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Run(ctx, ssh.Command{Args: []string{"sh", "-c", `trap '' TERM; touch "$0"; sleep 2; touch "$1"`, running, file}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(file); err != nil {

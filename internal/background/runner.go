@@ -44,8 +44,8 @@ type Task struct {
 	// its end, and starts.
 	Identity string
 	// Prompt is something that the reconcile saw and that may change the outcome, such as a number of ready pods. Another
-	// prompt starts the task anew like another identity, but the last outcome stays valid meanwhile. What Do does with the
-	// context Lasting goes on to its end first.
+	// prompt starts the task anew like another identity, but the last outcome stays valid meanwhile. Work that Do does with
+	// the context that Lasting returns is not cut off: the task starts anew when that work has ended.
 	Prompt string
 	// Timeout is how long Do may take.
 	Timeout time.Duration

@@ -40,7 +40,8 @@ changed and take that back, write kubeconfigs, take and restore snapshots of etc
 kok works with the management cluster that a kubeconfig names, as kubectl does, and does what kubectl and clusterctl do not.
 Under the name kubectl-kok it is a plugin of kubectl: "kubectl kok status blue".
 
-Commands end with 0 when all is well, with 1 when what they were asked about is not, and with 2 when they failed.`
+Commands end with 0 when they have no bad news, with 1 when what they were asked about cannot be used, and with 2 when they failed.
+"--help" of a command says more.`
 
 // New is the program with all of its commands. program is what people call it.
 func New(program string, streams genericiooptions.IOStreams) *cobra.Command {

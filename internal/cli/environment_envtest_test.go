@@ -32,6 +32,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
 )
 
 var (
@@ -62,7 +63,7 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	if _, err := ctrlenvtest.InstallCRDs(environment.Config, ctrlenvtest.CRDInstallOptions{
-		Paths: []string{"../../config/controlplane/crd/bases", "../../config/bootstrap/crd/bases"}, ErrorIfPathMissing: true,
+		Paths: []string{"../../config/controlplane/crd/bases", "../../config/bootstrap/crd/bases"}, ErrorIfPathMissing: true, MaxTime: testenvironment.Patience,
 	}); err != nil {
 		return fail(err)
 	}

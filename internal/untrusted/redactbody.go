@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// redactedBody hides secrets in a body while it is read: the body of a watch has no end. It keeps back the end of what
-// came only while that may be the beginning of a secret. An event never ends so. An error of reading may quote what the
+// redactedBody hides secrets in a body while it is read: the body of a watch has no end. It keeps back the last
+// bytes only while they may be the beginning of a secret. No event of a watch ends with such a beginning, so no event is delayed. An error of reading may quote what the
 // server sent last, so it is redacted, too.
 type redactedBody struct {
 	io.ReadCloser

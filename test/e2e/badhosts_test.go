@@ -77,7 +77,7 @@ var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full, onWorkers
 		name := w.holdCloudInit(ctx)
 		f.cause(ctx)
 		DeferCleanup(f.undo, NodeTimeout(join))
-		w.expectWaiting(ctx, infrav1.BootstrappedCondition, f.reason, append([]string{"working on IDCHost " + w.host.Name + ", which is tried again: "}, f.says...)...)
+		w.expectWaiting(ctx, infrav1.BootstrappedCondition, f.reason, append([]string{"work on IDCHost " + w.host.Name + " failed, and is tried again: "}, f.says...)...)
 		w.expectClaimedBy(ctx, name)
 		f.undo(ctx)
 		w.expectHeld(ctx)

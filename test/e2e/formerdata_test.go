@@ -52,6 +52,9 @@ var _ = Describe("Members with data from before a restore in place", Label(full,
 			tenant: b.tenant, row: etcdfaults.Row{Fault: "a member has the data of a former cluster"}, said: map[string]string{}, disks: map[string]*disk.Disk{},
 		}
 		s.start(ctx)
+		for _, member := range members {
+			formerDirectory(s.dataDirectory(ctx, member), former)
+		}
 		s.strike("put the former data of "+members[0]+" back while it is stopped", func() {
 			s.whileStopped(ctx, members[0], func(directory string) { putBack(directory, former) })
 		}, members[0])
@@ -169,15 +172,21 @@ func newWithFormer(ctx context.Context, name string) (b *backedUp, former string
 	return b, former, taken, has
 }
 
-// putBack has a data directory be as it was before it was put aside. The member must be stopped.
-func putBack(directory, cluster string) {
+// formerDirectory is where the data of a former etcd are, beside a data directory.
+func formerDirectory(directory, cluster string) string {
 	GinkgoHelper()
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(directory), "former", rebuild.Padded(cluster)+"-*", "member"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(found).To(HaveLen(1), "former data beside %s", directory)
-	member := filepath.Join(directory, "member")
+	return found[0]
+}
+
+// putBack has a data directory be as it was before it was put aside. The member must be stopped.
+func putBack(directory, cluster string) {
+	GinkgoHelper()
+	kept, member := formerDirectory(directory, cluster), filepath.Join(directory, "member")
 	Expect(os.RemoveAll(member)).To(Succeed())
-	Expect(os.Rename(found[0], member)).To(Succeed())
+	Expect(os.Rename(kept, member)).To(Succeed())
 }
 
 // lookForFormer looks again and again whether an API server on one of these host nodes has what only the former etcd has, or whether a member is

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -78,6 +79,7 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 		ErrorIfCRDPathMissing: true,
 		WebhookInstallOptions: hooks,
 	}
+	Patient(e.server)
 	WithoutWatchCache(e.server.ControlPlane.GetAPIServer())
 	for _, set := range configure {
 		set(e.server.ControlPlane.GetAPIServer())
@@ -91,6 +93,14 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 // WithoutWatchCache has an API server read etcd for each list. A list by its watch cache waits until the cache has all that was written
 // before, of any kind, and each write is decoded once more for it: clients here have no caches, and list between writes all the time.
 func WithoutWatchCache(server *envtest.APIServer) { server.Configure().Set("watch-cache", "false") }
+
+// Patient has an API server wait for its definitions and webhooks: the library gives up after ten seconds, which a busy machine takes.
+func Patient(server *envtest.Environment) {
+	server.CRDInstallOptions.MaxTime, server.WebhookInstallOptions.MaxTime = Patience, Patience
+}
+
+// Patience is how long a busy machine may take for what an idle one does in a second.
+const Patience = 3 * time.Minute
 
 func (e *Environment) start(ctx context.Context) (err error) {
 	if e.Config, err = e.server.Start(); err != nil {

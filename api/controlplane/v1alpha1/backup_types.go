@@ -24,8 +24,8 @@ type EtcdBackupSpec struct {
 	// +kubebuilder:default={}
 	Keep EtcdSnapshotRetention `json:"keep,omitempty,omitzero"`
 
-	// recipients are public keys of age (age1...) of people who can read snapshots without the host cluster. Without one,
-	// nobody could after its loss.
+	// recipients are public keys of age (age1...) of people who can read snapshots without the host cluster. Without a
+	// recipient nobody could read a snapshot once the host cluster is lost.
 	// +required
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16

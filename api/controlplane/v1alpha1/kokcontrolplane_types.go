@@ -164,11 +164,11 @@ type RolloutSpec struct {
 	// +optional
 	After metav1.Time `json:"after,omitempty,omitzero"`
 
-	// renderings are the way back from what a newer provider rendered: each has a component take a rendering again that it had. It holds
-	// while the component is to be rendered from the inputs that this rendering was made of, as it is until spec or a key changes, and
-	// wins over after. One that does not hold changes nothing, and the condition Reconciled names it. A revision that is named here is kept. To
-	// take an entry out restarts nothing: the component stays as it is until its inputs change, or until after has another time that
-	// has passed. docs/day-two.md says how it is done.
+	// renderings name, for a component, a stored rendering that it takes again in place of what a newer provider rendered. An
+	// entry holds while the component's inputs are those that the stored rendering was made from: until spec, the version or a
+	// key changes. While it holds, it wins over after. An entry that does not hold changes nothing, and the condition Reconciled
+	// names it. A revision that is named here is kept. To remove an entry restarts nothing: the component stays as it is until
+	// its inputs change, or until another time in after has passed. docs/day-two.md says how it is done.
 	// +optional
 	// +listType=map
 	// +listMapKey=component
@@ -335,8 +335,9 @@ type EtcdClusterStatus struct {
 	// +optional
 	Restoring *EtcdRestoringStatus `json:"restoring,omitempty"`
 
-	// restoredAt is spec.etcd.restore.requestedAt of the last restore in place that is over, or when the controller began it by itself. Of the etcd cluster with the events it is
-	// spec.etcd.events.foundAnewAt, or when the controller began by itself, once nothing of the former members is left.
+	// restoredAt is the time of the last restore in place that is over. For a restore that a person asked for, it is that of the
+	// request: spec.etcd.restore.requestedAt, or for the etcd with the events spec.etcd.events.foundAnewAt. For one that the
+	// controller began by itself, it is when that began. The events count as restored once nothing of the former members is left.
 	// +optional
 	RestoredAt metav1.Time `json:"restoredAt,omitempty,omitzero"`
 

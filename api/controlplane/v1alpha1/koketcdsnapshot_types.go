@@ -91,7 +91,7 @@ type KOKEtcdSnapshotStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	TenantUID string `json:"tenantUID,omitempty"`
 
-	// revision is one that the snapshot has, with all before it.
+	// revision is the revision of etcd up to which the snapshot has everything.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 

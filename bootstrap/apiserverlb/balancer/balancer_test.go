@@ -130,8 +130,15 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
+// unhedged has no connection tried at a second server, however late the first one answers.
+func unhedged() Timing {
+	timing := DefaultTiming
+	timing.ShortestHedge, timing.LongestHedge = time.Hour, time.Hour
+	return timing
+}
+
 func TestConnectionsSpreadOverAllBackends(t *testing.T) {
-	s := newStage(t, 3, DefaultTiming)
+	s := newStage(t, 3, unhedged())
 	for range 30 {
 		_, end := watch(t, s.client(true))
 		go func() { _ = end() }()
@@ -172,6 +179,7 @@ func TestNoRequestFailsWhileOneBackend(t *testing.T) {
 func TestASilentBackendIsLeftToOthersOnlyForThisConnection(t *testing.T) {
 	s := newStage(t, 2, DefaultTiming)
 	s.servers[0].Hang()
+	s.backend(s.servers[1].Address).Carry(&carried{}) // The silent one has fewer connections, so that it is the first choice.
 	client := s.client(true)
 	for range 10 {
 		if name, err := get(client, "/name"); err != nil || name != s.servers[1].Address {
@@ -274,7 +282,7 @@ func TestTheEndOfTheServerReachesTheClientAsAnEnd(t *testing.T) {
 }
 
 func TestConnectionsOfADeadBackendAreResetAndOthersStay(t *testing.T) {
-	s := newStage(t, 2, DefaultTiming)
+	s := newStage(t, 2, unhedged())
 	client := s.client(true)
 	ends := map[string]func() error{}
 	for len(ends) < 2 {
@@ -293,9 +301,7 @@ func TestConnectionsOfADeadBackendAreResetAndOthersStay(t *testing.T) {
 }
 
 func TestAConnectionBeingOpenedAtADeadBackendGoesToTheNextAtOnce(t *testing.T) {
-	timing := DefaultTiming
-	timing.ShortestHedge, timing.LongestHedge = time.Hour, time.Hour
-	s := newStage(t, 2, timing)
+	s := newStage(t, 2, unhedged())
 	s.servers[0].Hang()
 	s.servers[1].Hang()
 	answered := make(chan error, 1)
@@ -360,7 +366,7 @@ func (*carried) Reset() {}
 // A konnectivity agent connects until it has reached every server: it must come to each, however many
 // connections the API servers beside them have.
 func TestAnotherPortIsSpreadByItsOwnConnections(t *testing.T) {
-	s := newStage(t, 3, DefaultTiming)
+	s := newStage(t, 3, unhedged())
 	var addresses []string
 	port := "0"
 	for i := range 3 {

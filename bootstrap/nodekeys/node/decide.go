@@ -162,8 +162,8 @@ func atStart(goal Goal, seen Seen) Step {
 	return Step{}
 }
 
-// restart decides, once all files are as they have to be, whether kubelet has read them: a kubelet that runs later than it was seen with
-// the files in place has.
+// restart decides, once all files are as the goal has them, whether kubelet has read them. It has if its process is not the one
+// that the mark names, or if it started after the last change of a file and this program has written nothing for the goal.
 func restart(goal Goal, seen Seen) Step {
 	complete := Mark{Hash: goal.Hash, Complete: true, Before: seen.Kubelet}
 	switch {

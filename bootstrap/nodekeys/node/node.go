@@ -22,7 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// Paths are where files of the node are. Kubelet's arguments count more.
+// Paths are where the files of a node are, unless kubelet's arguments name other places.
 type Paths struct {
 	Configuration, Kubeconfig, BootstrapKubeconfig, CAFile string
 	// LoadBalancer is the configuration of kok-apiserver-lb.

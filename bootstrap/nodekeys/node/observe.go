@@ -30,7 +30,8 @@ const (
 	servingPair   = "kubelet-server"
 )
 
-// observe reads files first, and looks for kubelet's process then: it has read what is there, unless it started before.
+// observe reads the files that kubelet's arguments name, and looks for its process again after that: a process that started after
+// the last change of a file has read what was observed.
 func (n *Node) observe() (Seen, error) {
 	running, err := n.Find()
 	if err != nil {

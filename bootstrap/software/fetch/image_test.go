@@ -120,7 +120,7 @@ func TestARegistryThatMisbehavesMakesTheNextOneTheSource(t *testing.T) {
 				}
 				h.ServeHTTP(w, r)
 			})
-		}, "it stalled"},
+		}, stalls},
 		"its manifest has no end": {func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/manifests/v1") {
@@ -137,8 +137,10 @@ func TestARegistryThatMisbehavesMakesTheNextOneTheSource(t *testing.T) {
 		}, "more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			bad := artifacts(t, c.wrap)
 			f := newFetcher(t, mirror("registry.example.com/", true, bad, artifacts(t, open)))
+			f.expect(c.reason)
 			if err := f.image("registry.example.com/software/kubelet:v1"); err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ func (p *Program) noteSysctls(wanted, differing map[string]string) error {
 		}
 	}
 	for _, err := range p.Kernel.GiveBack(gone) {
-		p.Say("a value from before does not come back, and nobody waits for it: %v", err)
+		p.Say("a sysctl that the document no longer has cannot be set back, and this is not tried again: %v", err)
 	}
 	noted := map[string]string{}
 	for name := range wanted {

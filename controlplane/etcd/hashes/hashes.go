@@ -22,8 +22,8 @@ type Hash struct {
 type Memory struct {
 	// Differs has the voters whose data is not that of the majority, by two comparisons.
 	Differs map[uint64]bool
-	// Disagree is true when no majority of the voters has the same data, by two comparisons.
-	Disagree bool
+	// Disagree is what voters told last of which no majority has the same data, by two comparisons; empty when a majority has.
+	Disagree []Hash
 
 	// suspects have the revision at which a voter was first found to differ, and disagreed the one at which all were.
 	suspects  map[uint64]int64
@@ -45,7 +45,9 @@ func (m Memory) After(hashes []Hash) Memory {
 		if next.disagreed = m.disagreed; next.disagreed == 0 {
 			next.disagreed = found.revision
 		}
-		next.Disagree = next.disagreed != found.revision
+		if next.disagreed != found.revision {
+			next.Disagree = slices.Clone(hashes)
+		}
 		return next
 	}
 	for _, h := range hashes {
@@ -65,6 +67,13 @@ func (m Memory) After(hashes []Hash) Memory {
 		}
 	}
 	return next
+}
+
+// Undecided reports whether voters with different data are left of those that disagree. A person decides: the data of the voters that are
+// not removed is right.
+func (m Memory) Undecided(voters []uint64) bool {
+	left := slices.DeleteFunc(slices.Clone(m.Disagree), func(h Hash) bool { return !slices.Contains(voters, h.ID) })
+	return len(left) > 1 && slices.ContainsFunc(left, func(h Hash) bool { return !h.Answered || h.Sum != left[0].Sum })
 }
 
 // comparison is what one comparison says: nothing, that no majority agrees, or which hash the majority has.

@@ -71,10 +71,32 @@ func TestWhoDiffers(t *testing.T) {
 			for _, hashes := range test.comparisons {
 				memory = memory.After(hashes)
 			}
-			if differs := slices.Sorted(maps.Keys(memory.Differs)); !slices.Equal(differs, test.differs) || memory.Disagree != test.disagree {
-				t.Errorf("%v differ, and they disagree: %t", differs, memory.Disagree)
+			if differs := slices.Sorted(maps.Keys(memory.Differs)); !slices.Equal(differs, test.differs) || (len(memory.Disagree) > 0) != test.disagree {
+				t.Errorf("%v differ, and they disagree: %v", differs, memory.Disagree)
 			}
 		})
+	}
+}
+
+func TestAPersonDecidesByRemovingVoters(t *testing.T) {
+	for sums, cases := range map[string]map[string]bool{
+		"abc":   {"123": true, "13": true, "3": false, "": false},
+		"aabbc": {"12345": true, "1235": true, "12": false, "34": false, "15": true},
+		"abcd-": {"15": true, "1": false},
+	} {
+		memory := Memory{}.After(at(5, sums)).After(at(6, sums))
+		for voters, want := range cases {
+			var ids []uint64
+			for _, id := range voters {
+				ids = append(ids, uint64(id-'0'))
+			}
+			if got := memory.Undecided(ids); got != want {
+				t.Errorf("of %s, with %q left, it is undecided: %t", sums, voters, got)
+			}
+		}
+	}
+	if (Memory{}).After(at(5, "abc")).Undecided([]uint64{1, 2, 3}) {
+		t.Error("one comparison is enough")
 	}
 }
 

@@ -113,7 +113,8 @@ func (h *Hosts) node(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, nil
 }
 
-// facts is what a Node object says. The host cluster notes a moment after the cordon since when there is one.
+// facts is what a Node object says. The taint with the time of a cordon comes a moment after the cordon: until then the cordon
+// counts as begun now.
 func (h *Hosts) facts(node *corev1.Node) recovery.Host {
 	host := recovery.Host{Name: node.Name, Unheard: slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown

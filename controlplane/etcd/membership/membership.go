@@ -36,6 +36,8 @@ type State struct {
 	Disagree bool
 	// Pods exist, whatever their state. Claims are volumes that exist.
 	Pods, Claims []int
+	// Former are the claims of them that were there before a restore in place. A member that is added again begins on such a volume.
+	Former []int
 	// Blank are members that are not listed and whose pods and claims are new: they wait to be added. Package recovery
 	// tells them.
 	Blank []int
@@ -119,6 +121,9 @@ func (s State) finish(learner Member) Action {
 	case !learner.Healthy:
 		return wait("member %s has joined and does not answer; to give up, set replicas back", learner.Name)
 	}
+	if s.Disagree {
+		return wait("the members have different data, and no majority agrees: %s votes when it is decided whose is right", learner.Name)
+	}
 	if sick := s.sick(learner); sick != nil {
 		return wait("member %s does not answer: %s votes when it does, so that the quorum is not at risk", sick.Name, learner.Name)
 	}
@@ -156,7 +161,7 @@ func (s State) clean() Action {
 		}
 	}
 	for _, ordinal := range s.Claims {
-		if !s.stays(ordinal) && !s.stuck(ordinal) {
+		if !s.stays(ordinal) && !s.stuck(ordinal) && !s.beginsOn(ordinal) {
 			if s.mayBeBlank(ordinal) {
 				return s.waitForFacts("the volume of", ordinal)
 			}
@@ -185,6 +190,9 @@ func (s State) grow(ordinal int) Action {
 	}
 	if sick := s.sick(Member{Ordinal: ordinal}); sick != nil {
 		return wait("member %s does not answer: another one is added when it does, so that the quorum is not at risk", sick.Name)
+	}
+	if s.Disagree {
+		return wait("the members have different data, and no majority agrees: another one is added when it is decided whose is right")
 	}
 	if slices.Contains(s.Open, ordinal) {
 		return wait("member %d has no configuration file yet, without which its pod does not start: look at Reconciled for why it cannot be written", ordinal)
@@ -226,12 +234,17 @@ func (s State) stays(ordinal int) bool {
 	return ordinal <= slices.MaxFunc(s.Members, byOrdinal).Ordinal
 }
 
+// beginsOn reports whether a member that is wanted begins on the volume that it had before a restore in place.
+func (s State) beginsOn(ordinal int) bool {
+	return ordinal < s.Desired && slices.Contains(s.Former, ordinal)
+}
+
 // mayBeBlank reports whether the pod and the volume of a member that etcd does not list may be new and wait for the member to be added. It
 // is true while the facts are missing that tell them from those of a removed member.
 func (s State) mayBeBlank(ordinal int) bool { return s.BlankUnknown && ordinal < s.Desired }
 
 func (s State) waitForFacts(what string, ordinal int) Action {
-	return wait("%s %s-%d may be new or left of a removed member: it goes on when that can be read", what, s.Name, ordinal)
+	return wait("%s %s-%d may be new or left of a removed member: the change of members goes on when the host cluster tells which", what, s.Name, ordinal)
 }
 
 func (s State) lists(ordinal int) bool {

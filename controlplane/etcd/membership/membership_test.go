@@ -101,13 +101,15 @@ func TestDecide(t *testing.T) {
 
 		"a new volume of a member that is not wanted any more": {
 			state: func() State { s := cluster(3, 3); s.Claims, s.Blank = append(s.Claims, 3), []int{3}; return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
-		"as many members as host nodes are fine":                         {state: func() State { s := cluster(1, 3); s.Hosts = 3; return s }(), want: Action{Kind: AddLearner, Ordinal: 1}},
-		"more members than host nodes":                                   {state: func() State { s := cluster(3, 5); s.Hosts = 4; return s }(), want: Action{Kind: Wait}, says: "there are 4"},
-		"a member is sick when another shall be added":                   {state: sick(cluster(3, 5), 2), want: Action{Kind: Wait}, says: "blue-etcd-data-2 does not answer"},
-		"a volume of the member that was there before is left":           {state: func() State { s := cluster(3, 5); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
-		"a pod of the member that was there before is left":              {state: func() State { s := cluster(3, 5); s.Pods = append(s.Pods, 3); return s }(), want: Action{Kind: Wait}, says: "pod blue-etcd-data-3"},
-		"a pod whose volume is left too":                                 {state: func() State { s := cluster(3, 5); s.Pods, s.Claims = append(s.Pods, 3), append(s.Claims, 3); return s }(), want: Action{Kind: Wait}, says: "stopping"},
-		"a volume of a member far away is left, and a member is missing": {state: func() State { s := cluster(1, 3); s.Claims = append(s.Claims, 4); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 4}},
+		"as many members as host nodes are fine":                             {state: func() State { s := cluster(1, 3); s.Hosts = 3; return s }(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"more members than host nodes":                                       {state: func() State { s := cluster(3, 5); s.Hosts = 4; return s }(), want: Action{Kind: Wait}, says: "there are 4"},
+		"a member is sick when another shall be added":                       {state: sick(cluster(3, 5), 2), want: Action{Kind: Wait}, says: "blue-etcd-data-2 does not answer"},
+		"a volume of the member that was there before is left":               {state: func() State { s := cluster(3, 5); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
+		"a pod of the member that was there before is left":                  {state: func() State { s := cluster(3, 5); s.Pods = append(s.Pods, 3); return s }(), want: Action{Kind: Wait}, says: "pod blue-etcd-data-3"},
+		"a pod whose volume is left too":                                     {state: func() State { s := cluster(3, 5); s.Pods, s.Claims = append(s.Pods, 3), append(s.Claims, 3); return s }(), want: Action{Kind: Wait}, says: "stopping"},
+		"a volume from before a restore in place is left":                    {state: func() State { s := cluster(1, 3); s.Claims, s.Former = append(s.Claims, 1, 2), []int{1, 2}; return s }(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"a volume from before a restore in place is that of nobody any more": {state: func() State { s := cluster(3, 3); s.Claims, s.Former = append(s.Claims, 3), []int{3}; return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
+		"a volume of a member far away is left, and a member is missing":     {state: func() State { s := cluster(1, 3); s.Claims = append(s.Claims, 4); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 4}},
 
 		"a learner's pod is not there":                         {state: cluster(3, 5).with(), want: Action{Kind: Wait}, says: "when its pod has started"},
 		"a learner has not started and could without data":     {state: cluster(3, 5).with(open), want: Action{Kind: Wait}, says: "when its pod has started"},
@@ -139,11 +141,13 @@ func TestDecide(t *testing.T) {
 			s.Members, s.Pods, s.BlankUnknown = slices.Delete(s.Members, 1, 2), []int{0, 2}, true
 			return s
 		}(), want: Action{Kind: Wait}, says: "the volume of blue-etcd-data-1 may be new or left"},
-		"no majority has the same data":             {state: func() State { s := cluster(3, 1); s.Disagree = true; return s }(), want: Action{Kind: Wait}, says: "no majority agrees: blue-etcd-data-2 goes when it is decided whose is right"},
-		"the member that is to go has other data":   {state: func() State { s := cluster(5, 3); s.Members[4].Differs = true; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
-		"the member that is to go is sick":          {state: sick(cluster(5, 3), 4), want: Action{Kind: Remove, Ordinal: 4}},
-		"the next one goes while a pod still stops": {state: func() State { s := cluster(4, 3); s.Pods = append(s.Pods, 4); return s }(), want: Action{Kind: Remove, Ordinal: 3}},
-		"the last volume is left":                   {state: func() State { s := cluster(3, 3); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
+		"no majority has the same data, and one is missing": {state: func() State { s := cluster(2, 3); s.Disagree = true; return s }(), want: Action{Kind: Wait}, says: "no majority agrees: another one is added when it is decided whose is right"},
+		"no majority has the same data, and one learns":     {state: func() State { s := cluster(3, 3); s.Members[2].Learner, s.Disagree = true, true; return s }(), want: Action{Kind: Wait}, says: "no majority agrees: blue-etcd-data-2 votes when it is decided whose is right"},
+		"no majority has the same data":                     {state: func() State { s := cluster(3, 1); s.Disagree = true; return s }(), want: Action{Kind: Wait}, says: "no majority agrees: blue-etcd-data-2 goes when it is decided whose is right"},
+		"the member that is to go has other data":           {state: func() State { s := cluster(5, 3); s.Members[4].Differs = true; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
+		"the member that is to go is sick":                  {state: sick(cluster(5, 3), 4), want: Action{Kind: Remove, Ordinal: 4}},
+		"the next one goes while a pod still stops":         {state: func() State { s := cluster(4, 3); s.Pods = append(s.Pods, 4); return s }(), want: Action{Kind: Remove, Ordinal: 3}},
+		"the last volume is left":                           {state: func() State { s := cluster(3, 3); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
 		"a pod of the first member is stuck, and the second one is missing": {state: func() State {
 			s := gap(3, 3, 0)
 			s.Members, s.Pods, s.Claims, s.Stuck = s.Members[1:], []int{0, 2}, []int{0, 2}, map[int]string{0: "h1"}

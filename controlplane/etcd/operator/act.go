@@ -58,8 +58,8 @@ func (c *cluster) changeMembers(ctx context.Context, kind membership.Kind, membe
 	return c.changed(kind, member), nil
 }
 
-// deleteClaim deletes the volumes of a removed member, unless that of its data is another one by now. What has its snapshots goes first:
-// nothing looks for that alone.
+// deleteClaim deletes the volume claims of a removed member, unless they are other ones by now. The claim with snapshots goes
+// first: once the claim with the data is gone, no later run looks for the other one.
 func (c *cluster) deleteClaim(ctx context.Context, member string, claim *metav1.PartialObjectMetadata) (string, error) {
 	_, snapshots, err := AllVolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component)
 	if err != nil {

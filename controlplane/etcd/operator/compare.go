@@ -53,8 +53,13 @@ func (c *comparisons) forget(controlPlane client.ObjectKey) {
 
 // tell notes in a health which members differ.
 func (c *comparisons) tell(key background.Key, health *etcd.Health) {
-	known := c.get(key).memory
-	health.Disagree = known.Disagree
+	known, voters := c.get(key).memory, []uint64(nil)
+	for _, m := range health.Members {
+		if m.Listed && !m.Learner {
+			voters = append(voters, m.ID)
+		}
+	}
+	health.Disagree = known.Undecided(voters)
 	for i := range health.Members {
 		m := &health.Members[i]
 		m.Differs = m.Listed && !m.Learner && known.Differs[m.ID]

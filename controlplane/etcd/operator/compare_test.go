@@ -122,6 +122,23 @@ func TestAPersonIsAskedWhenNoMajorityAgrees(t *testing.T) {
 	}
 }
 
+// The person keeps the last member, as the message says, and the others join again with its data.
+func TestEtcdGoesOnWithTheMemberThatAPersonKeeps(t *testing.T) {
+	e := newComparedEtcd(t, func(*losingEtcd) {})
+	e.sums = "abc"
+	for e.asked < 2 {
+		e.run(t)
+	}
+	e.unlist(0)
+	if report := e.run(t); !report.NeedsDecision || len(e.writes)+len(e.changes) > 0 {
+		t.Errorf("with two left it writes %q and %q, and says %q", e.writes, e.changes, report.Recovery)
+	}
+	e.unlist(1)
+	if report := e.run(t); strings.Contains(report.Recovery, "no majority agrees") {
+		t.Errorf("with one left it says %q", report.Recovery)
+	}
+}
+
 func TestWhatComparisonsFoundIsForgottenWithTheControlPlane(t *testing.T) {
 	e := newComparedEtcd(t, func(*losingEtcd) {})
 	e.run(t)

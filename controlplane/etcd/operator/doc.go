@@ -21,6 +21,7 @@
 //	delete a PersistentVolumeClaim      its lost member was removed             recovery    the next run finds it stopping, or gone
 //	delete a pod                        its lost member was removed             recovery    the StatefulSet makes it anew, blank
 //	delete a pod                        it came before its learner could join   recovery    the StatefulSet makes it anew, and it joins
+//	delete a pod                        etcd fails after prepare looked at it   recovery    the StatefulSet makes it anew, and prepare looks again
 //	MemberAddAsLearner                  fewer members than desired              membership  etcd lists the learner: its pod is made, then it is promoted
 //	MemberPromote                       a learner has all data                  membership  etcd lists a voter
 //	MoveLeader                          the leader is about to be removed       membership  the next run removes the member

@@ -143,7 +143,7 @@ func (c *cluster) claims(ctx context.Context) (map[int]metav1.PartialObjectMetad
 	list, err := claimsOf(ctx, c.Host.Live, c.Input.Cluster)
 	claims := map[int]metav1.PartialObjectMetadata{}
 	for _, claim := range list {
-		if ordinal := c.ordinal(memberOf(&claim)); ordinal >= 0 {
+		if ordinal := c.ordinal(MemberOf(&claim)); ordinal >= 0 {
 			claims[ordinal] = claim
 		}
 	}
@@ -155,7 +155,7 @@ func MembersWithVolume(ctx context.Context, reader client.Reader, cluster client
 	claims, err := claimsOf(ctx, reader, cluster)
 	var members []string
 	for i := range claims {
-		members = append(members, memberOf(&claims[i]))
+		members = append(members, MemberOf(&claims[i]))
 	}
 	return members, err
 }
@@ -167,13 +167,14 @@ func HostsOfVolumes(ctx context.Context, reader client.Reader, cluster client.Ob
 	hosts := map[string]string{}
 	for i := range claims {
 		if host := claims[i].Annotations[hostnodes.SelectedNode]; host != "" {
-			hosts[memberOf(&claims[i])] = host
+			hosts[MemberOf(&claims[i])] = host
 		}
 	}
 	return hosts, err
 }
 
-func memberOf(claim client.Object) string {
+// MemberOf is the name of the member whose data a volume claim is for.
+func MemberOf(claim client.Object) string {
 	return strings.TrimPrefix(claim.GetName(), etcdcomponent.Claim(""))
 }
 

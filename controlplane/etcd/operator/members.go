@@ -39,6 +39,11 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 		return decision{}, err
 	}
 	state.Blank, state.BlankUnknown, state.Claims = blank, factsMissing, slices.Sorted(maps.Keys(claims))
+	for _, ordinal := range state.Claims {
+		if claim := claims[ordinal]; isFormer(&claim) {
+			state.Former = append(state.Former, ordinal)
+		}
+	}
 	action := membership.Decide(state)
 	member := fmt.Sprintf("%s-%d", state.Name, action.Ordinal)
 	switch action.Kind {

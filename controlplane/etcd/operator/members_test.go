@@ -93,8 +93,8 @@ func TestANewPodIsNotSaidToStopWhenFactsCannotBeRead(t *testing.T) {
 		is   func(*losingEtcd)
 		says string
 	}{
-		"there is a pod":     {is: func(*losingEtcd) {}, says: "pod blue-etcd-data-1 may be new or left of a removed member: it goes on when that can be read"},
-		"there is no pod":    {is: func(e *losingEtcd) { e.pods = slices.Delete(e.pods, 1, 2) }, says: "the volume of blue-etcd-data-1 may be new or left of a removed member: it goes on when that can be read"},
+		"there is a pod":     {is: func(*losingEtcd) {}, says: "pod blue-etcd-data-1 may be new or left of a removed member: the change of members goes on when the host cluster tells which"},
+		"there is no pod":    {is: func(e *losingEtcd) { e.pods = slices.Delete(e.pods, 1, 2) }, says: "the volume of blue-etcd-data-1 may be new or left of a removed member: the change of members goes on when the host cluster tells which"},
 		"there is no volume": {is: func(e *losingEtcd) { e.pods, e.claims = slices.Delete(e.pods, 1, 2), slices.Delete(e.claims, 1, 2) }, says: "added as a learner: blue-etcd-data-1"},
 	} {
 		t.Run(name, func(t *testing.T) {

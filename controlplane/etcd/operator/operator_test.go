@@ -64,7 +64,7 @@ func newTask(host client.Client) *Task {
 	return &Task{
 		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}},
 		Cluster:      etcdcomponent.Data, Host: &hostclusters.Host{Client: host, Live: host}, Keys: &pki.KeyMaterial{}, Input: in,
-		PodCount: 3, Bootstrapped: true,
+		PodsEnd: 3, Bootstrapped: true,
 	}
 }
 
@@ -135,7 +135,7 @@ func TestAStepThatHasBegun(t *testing.T) {
 		"is taken to its end when a reconcile sees something new": {happens: func(o *Operator, task *Task) {
 			task.Seen = "another pod is ready"
 			o.Operate(task)
-			task.PodCount++
+			task.PodsEnd++
 			o.Operate(task)
 		}},
 		"ends when the control plane is forgotten": {happens: func(o *Operator, task *Task) { o.Forget(client.ObjectKeyFromObject(task.ControlPlane)) }, cancelled: true},

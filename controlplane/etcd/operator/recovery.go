@@ -152,7 +152,7 @@ func (c *cluster) belongings(ctx context.Context) (*belongings, error) {
 		return nil, err
 	}
 	for i := range claims {
-		found.claims[memberOf(&claims[i])] = &claims[i]
+		found.claims[MemberOf(&claims[i])] = &claims[i]
 	}
 	for i := range snapshots {
 		found.snapshots[strings.TrimPrefix(snapshots[i].Name, etcdcomponent.SnapshotsClaim(""))] = &snapshots[i]
@@ -217,10 +217,15 @@ func (c *cluster) volumesOf(ctx context.Context, data, snapshots *corev1.Persist
 	return is, tiedTo, err
 }
 
+// isFormer reports whether a volume claim was there before a restore in place.
+func isFormer(claim client.Object) bool {
+	return claim.GetAnnotations()[recovery.FormerAnnotation] != ""
+}
+
 // claim is a volume claim, and the host node that its volume is tied to; none when several can use it, or when it has no
 // volume yet.
 func (c *cluster) claim(ctx context.Context, claim *corev1.PersistentVolumeClaim, hosts *hostnodes.Hosts) (recovery.Claim, recovery.Host, error) {
-	is := recovery.Claim{UID: string(claim.UID), Stopping: claim.DeletionTimestamp != nil, Lost: claim.Status.Phase == corev1.ClaimLost}
+	is := recovery.Claim{UID: string(claim.UID), Stopping: claim.DeletionTimestamp != nil, Lost: claim.Status.Phase == corev1.ClaimLost, Former: isFormer(claim)}
 	if claim.Spec.VolumeName == "" || is.Lost {
 		return is, recovery.Host{}, nil
 	}

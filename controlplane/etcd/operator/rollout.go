@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -64,7 +63,7 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 		Volatile:  c.Bootstrapped && c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
 	}
 	fragmented := c.fragmented(health, etcdcomponent.VolumeSize(set))
-	for ordinal := range int(ptr.Deref(set.Spec.Replicas, 1)) {
+	for ordinal, end := etcdcomponent.Ordinals(set); ordinal < end; ordinal++ {
 		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: ordinal}
 		member.Cordoned = slices.Contains(c.Cordoned, member.Name)
 		if i := hostpods.Index(pods, member.Name); i >= 0 {
@@ -106,8 +105,8 @@ func outdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 // defragmentsAtStart is the first etcd that writes a fragmented database anew when it starts.
 var defragmentsAtStart = version.MustParseGeneric("3.6.0")
 
-// fragmented are the members that have many free pages, and write their files anew when they start. No member is stopped for that where
-// it is the only one, or has its data in its pod, or while a host node is cordoned, where a pod could not start again.
+// fragmented are the members that have many free pages, and write their files anew when they start. No member is stopped for that
+// where fewer than three are desired, where data are in pods, or while a member is on a cordoned node, where it could not start.
 // volume is the size with which volumes began; nil where it is not known.
 func (c *cluster) fragmented(health *etcd.Health, volume *resource.Quantity) []string {
 	if !c.Bootstrapped || health.Err != nil || c.desiredMembers() < 3 || len(c.Cordoned) > 0 || c.Cluster.DefragmentsFrom(&c.Input, volume) == 0 ||

@@ -127,12 +127,16 @@ func TestWhichMemberOfEtcdIsReplaced(t *testing.T) {
 			e.storage, e.bootstrapped = controlplanev1.EtcdStorageEmptyDir, false
 			unready(e, 0)
 		}, podName(names.EtcdData, 0), "is replaced", ""},
-		"one is a learner":        {func(e *rollingEtcd) { e.health.Members[1].Learner = true }, "", "its members change", ""},
-		"one is not listed":       {func(e *rollingEtcd) { e.health.Members[1].Listed = false }, "", "member blue-etcd-data-1 knows no leader", ""},
-		"one knows no leader":     {func(e *rollingEtcd) { e.health.Members[1].Follows = false }, "", "member blue-etcd-data-1 knows no leader", ""},
-		"all report an alarm":     {func(e *rollingEtcd) { e.health.Members[0].Err, e.health.Members[1].Err = errRefused, errRefused }, podName(names.EtcdData, 2), "is replaced", ""},
-		"one has no pod":          {func(e *rollingEtcd) { e.pods = e.pods[:2] }, "", "member blue-etcd-data-2 has no pod yet", ""},
-		"one is down":             {func(e *rollingEtcd) { unready(e, 0) }, podName(names.EtcdData, 0), "is replaced", ""},
+		"one is a learner":    {func(e *rollingEtcd) { e.health.Members[1].Learner = true }, "", "its members change", ""},
+		"one is not listed":   {func(e *rollingEtcd) { e.health.Members[1].Listed = false }, "", "member blue-etcd-data-1 knows no leader", ""},
+		"one knows no leader": {func(e *rollingEtcd) { e.health.Members[1].Follows = false }, "", "member blue-etcd-data-1 knows no leader", ""},
+		"all report an alarm": {func(e *rollingEtcd) { e.health.Members[0].Err, e.health.Members[1].Err = errRefused, errRefused }, podName(names.EtcdData, 2), "is replaced", ""},
+		"one has no pod":      {func(e *rollingEtcd) { e.pods = e.pods[:2] }, "", "member blue-etcd-data-2 has no pod yet", ""},
+		"one is down":         {func(e *rollingEtcd) { unready(e, 0) }, podName(names.EtcdData, 0), "is replaced", ""},
+		"the only one is not the first": {func(e *rollingEtcd) {
+			e.set.Spec.Replicas, e.set.Spec.Ordinals = ptr.To[int32](1), &appsv1.StatefulSetOrdinals{Start: 2}
+			e.pods = e.pods[2:]
+		}, podName(names.EtcdData, 2), "is replaced", ""},
 		"a pod too many is there": {func(e *rollingEtcd) { e.set.Spec.Replicas = ptr.To[int32](1) }, podName(names.EtcdData, 0), "is replaced", ""},
 		"the host of one is away": {func(e *rollingEtcd) {
 			unready(e, 0)

@@ -75,8 +75,8 @@ func (o *Operator) cluster(ctx context.Context, task *Task) *cluster {
 	return &cluster{Task: task, operator: o, log: log, members: task.addresses()}
 }
 
-// observe reads how etcd is, and writes nothing. A member that is not in etcd's list yet, or no longer, does not
-// count as missing.
+// observe reads how etcd is, and writes nothing. Once etcd is bootstrapped or seeded, a member that etcd does not list counts as
+// missing only if spec asks for it and it should have a pod now.
 func (c *cluster) observe(ctx context.Context) *etcd.Health {
 	health, err := c.operator.etcd.Check(ctx, c.members, c.tls)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *cluster) observe(ctx context.Context) *etcd.Health {
 	}
 	if (c.Bootstrapped || c.Seeded) && health.Err == nil {
 		health.Members = slices.DeleteFunc(health.Members, func(m etcd.Member) bool {
-			return !m.Listed && c.ordinal(m.Name) >= min(c.desiredMembers(), c.PodCount)
+			return !m.Listed && c.ordinal(m.Name) >= min(c.desiredMembers(), c.PodsEnd)
 		})
 	}
 	c.operator.compared.tell(c.key(), health)

@@ -32,8 +32,8 @@ type Task struct {
 	Keys *pki.KeyMaterial
 	// Input is what the cluster is rendered from.
 	Input components.Input
-	// PodCount is the number of pods that the StatefulSet should have now; it follows etcd's own list.
-	PodCount int
+	// PodsEnd is the ordinal after that of the last pod that the StatefulSet should have now; it follows etcd's own list.
+	PodsEnd int
 	// Bootstrapped is true once every first member has joined. Before, the members are not changed.
 	Bootstrapped bool
 	// Seeded is true before that, where the first member restores a snapshot: others are added to it later.
@@ -74,7 +74,7 @@ func (t *Task) Identity() string {
 // Prompt differs when the reconcile saw, or wants, something new.
 func (t *Task) Prompt() string {
 	return fmt.Sprintf("%d members in %d pods: bootstrapped %t, rolling out %t, all ready %t, cordoned %v, %s",
-		t.desiredMembers(), t.PodCount, t.Bootstrapped, t.RollingOut, t.AllReady, t.Cordoned, t.Seen)
+		t.desiredMembers(), t.PodsEnd, t.Bootstrapped, t.RollingOut, t.AllReady, t.Cordoned, t.Seen)
 }
 
 // desiredMembers is the number of members that the spec asks for.

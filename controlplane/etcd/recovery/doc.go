@@ -23,7 +23,7 @@
 //
 // # The order of deciders
 //
-// Recovery comes first, then membership, rollout and lead. A step of recovery is the only one of its run. When it waits or
+// Recovery comes first, then membership, space, rollout and lead. A step of recovery is the only one of its run. When it waits or
 // asks a person, membership goes on: it promotes learners, and it waits by itself for voters that do not answer. Recovery
 // removes a member and what is left of it; adding it again is membership's alone, which must be told [State.Blank]: pods and
 // volumes that wait for that.

@@ -106,7 +106,7 @@ func (s State) mend(m Member) Action {
 // finish takes away what is left of a member that was removed. A learner that does not join in time is replaced too.
 func (s State) finish(m Member) Action {
 	switch {
-	case !s.unfinished(m):
+	case !s.unfinished(m) || s.beginsOnFormer(m):
 		return Action{}
 	case m.ID == 0 && !s.begun(m) && len(s.voters()) == 1 && s.volume(m) != "" && m.Data != Empty:
 		return needsDecision("%s: etcd lists one member alone, which a person may have restored, and this one has a volume of before. Delete its volume claim and its pod if nobody needs that any more", m.at())
@@ -116,6 +116,8 @@ func (s State) finish(m Member) Action {
 		return s.clear(m)
 	case s.cameEarly(m):
 		return Action{Kind: DeletePod, Ordinal: m.Ordinal, Reason: m.is("etcd failed in its pod before it could join, and kubelet waits before the next try")}
+	case m.Learner && m.Claim.Former && m.Data == NoSpace:
+		return needsDecision("%s: its volume has no room beside the data from before the restore. Make room there, or delete its volume claim and its pod if nobody needs the former data", m.at())
 	case m.Learner && s.late(m):
 		return s.replace(m, "it has not joined")
 	}
@@ -223,8 +225,8 @@ func (s State) sick(besides Member) *Member {
 	return nil
 }
 
-// triedBefore is how many replacements of a member failed in a row. A learner has never voted, so that the one before
-// failed. It has not when the member must leave its host node.
+// triedBefore is how many replacements of a member failed in a row. A learner never voted, so the replacement before it failed.
+// That one does not count when the member must leave its host node.
 func (s State) triedBefore(m Member) int {
 	switch {
 	case m.ID != 0 && m.Last.Of == m.ID:

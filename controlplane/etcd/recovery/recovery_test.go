@@ -108,6 +108,11 @@ func hanging(m *Member) {
 	m.Claim, m.Host, m.Pod.PendingSince = Claim{}, Host{}, before(2*time.Minute)
 }
 
+// former is a member that etcd does not list, on a volume from before a restore in place.
+func former(data Data) func(*Member) {
+	return func(m *Member) { byHand(m); m.Claim.Former, m.Data = true, data }
+}
+
 func spare(hosts int) func(*State) { return func(s *State) { s.Spare = hosts } }
 func volatile(s *State) {
 	s.Volatile = true
@@ -142,6 +147,13 @@ func TestDecide(t *testing.T) {
 		"one fails to start four times": {state: cluster(3, of(1, fails, func(m *Member) { m.Pod.FailedStarts = 4 }))},
 		"one was found empty when it began, and works":         {state: cluster(3, of(1, empty, func(m *Member) { m.Healthy, m.Follows = true, true }))},
 		"one was found empty before it was ready, and is down": {state: cluster(3, of(1, down, func(m *Member) { m.Data = Stale }))},
+
+		"one begins on its volume from before a restore":    {state: cluster(3, of(1, former(Empty)))},
+		"nobody looked at its volume from before a restore": {state: cluster(3, of(1, former(Unknown)))},
+		"that volume has data of this cluster": {state: cluster(3, of(1, former(Present))),
+			want: begins(1, 1), says: parts{"etcd does not list it"}},
+		"a learner has no room beside its data from before a restore": {state: cluster(3, of(1, former(NoSpace), func(m *Member) { m.ID, m.Learner, m.Pod.FailedStarts = 200, true, 9 })),
+			want: asks, says: parts{"no room beside the data from before the restore"}},
 
 		"one has an empty directory": {state: cluster(3, of(1, empty)),
 			want: begins(1, 1), says: parts{name(1), "host-1", "directory is empty"}},
@@ -433,17 +445,22 @@ func TestBlankMembersAreThoseWhoseOldVolumesAreGone(t *testing.T) {
 		state State
 		want  []int
 	}{
-		"all are listed":                     {state: cluster(3, of(1, begun(time.Minute)))},
-		"the old volume is there":            {state: cluster(3, of(1, removed))},
-		"the old volume is stopping":         {state: cluster(3, of(1, halfGone))},
-		"the old pod has the data":           {state: cluster(3, volatile, of(1, removed, func(m *Member) { m.Last.Volume = m.Pod.UID }))},
-		"another hand has removed it":        {state: cluster(3, of(1, byHand))},
-		"the volume is new":                  {state: cluster(3, of(1, blank)), want: []int{1}},
-		"the volume is gone":                 {state: cluster(3, of(1, hanging)), want: []int{1}},
-		"two are new":                        {state: cluster(5, of(1, blank), of(3, blank)), want: []int{1, 3}},
-		"the last one goes by itself":        {state: cluster(3, of(2, blank))},
-		"prepare has seen data":              {state: cluster(3, of(1, blank, func(m *Member) { m.Data = Present }))},
-		"the record is older than its count": {state: cluster(3, of(1, blank, replacedBefore(1, 25*time.Hour)))},
+		"all are listed":                                  {state: cluster(3, of(1, begun(time.Minute)))},
+		"the old volume is there":                         {state: cluster(3, of(1, removed))},
+		"the old volume is stopping":                      {state: cluster(3, of(1, halfGone))},
+		"the old pod has the data":                        {state: cluster(3, volatile, of(1, removed, func(m *Member) { m.Last.Volume = m.Pod.UID }))},
+		"another hand has removed it":                     {state: cluster(3, of(1, byHand))},
+		"the volume is new":                               {state: cluster(3, of(1, blank)), want: []int{1}},
+		"the volume is gone":                              {state: cluster(3, of(1, hanging)), want: []int{1}},
+		"two are new":                                     {state: cluster(5, of(1, blank), of(3, blank)), want: []int{1, 3}},
+		"the last one goes by itself":                     {state: cluster(3, of(2, blank))},
+		"the volume is from before a restore":             {state: cluster(3, of(1, former(Empty))), want: []int{1}},
+		"nobody looked at the volume from before":         {state: cluster(3, of(1, former(Unknown))), want: []int{1}},
+		"the volume from before has data of this cluster": {state: cluster(3, of(1, former(Present)))},
+		"the volume from before is stopping":              {state: cluster(3, of(1, former(Empty), func(m *Member) { m.Claim.Stopping = true }))},
+		"the member on it was removed":                    {state: cluster(3, of(1, former(Empty), removed))},
+		"prepare has seen data":                           {state: cluster(3, of(1, blank, func(m *Member) { m.Data = Present }))},
+		"the record is older than its count":              {state: cluster(3, of(1, blank, replacedBefore(1, 25*time.Hour)))},
 	} {
 		t.Run(what, func(t *testing.T) {
 			if got := test.state.Blank(); !slices.Equal(got, test.want) {

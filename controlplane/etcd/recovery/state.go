@@ -11,6 +11,10 @@ import (
 // Annotation of a member's Service holds its Replacement as JSON. Whoever removes it gives the member new tries.
 const Annotation = "kok.cluster.x-k8s.io/etcd-replacement"
 
+// FormerAnnotation is on a volume claim of a member that had data when a restore in place began. Its value is the time of that restore.
+// The member begins on this volume, where its former data are put aside.
+const FormerAnnotation = "kok.cluster.x-k8s.io/etcd-former-data"
+
 // State is all that a decision depends on.
 type State struct {
 	// Now is the time of the manager, which is also in records.
@@ -99,6 +103,8 @@ type Claim struct {
 	// Stopping is true for one that was deleted. Tied is true when only one host node can use the volume. Lost is true when
 	// the volume that it was bound to is there no more.
 	Stopping, Tied, Lost bool
+	// Former is true when it was there before a restore in place.
+	Former bool
 }
 
 // Host is a host node.
@@ -126,12 +132,12 @@ type Replacement struct {
 	Try int `json:"try"`
 }
 
-// Blank are members that etcd does not list and whose pods and volumes are new: package membership must not delete those. The last member
-// is never among them, because its StatefulSet does not keep its pod.
+// Blank are members that etcd does not list and whose pods and volumes are new, or from before a restore in place: package membership must
+// not delete those. The last member is never among them, because its StatefulSet does not keep its pod.
 func (s State) Blank() []int {
 	var ordinals []int
 	for _, m := range s.Members {
-		if m.ID == 0 && s.middle(m) && s.begun(m) && !s.keepsOld(m) {
+		if m.ID == 0 && s.middle(m) && (s.begun(m) && !s.keepsOld(m) || s.beginsOnFormer(m)) {
 			ordinals = append(ordinals, m.Ordinal)
 		}
 	}
@@ -201,6 +207,12 @@ func (s State) keepsOld(m Member) bool {
 	return s.volume(m) == m.Last.Volume || m.ID == 0 && (m.Claim.Stopping || slices.Contains([]Data{Stale, Present, Unreadable}, m.Data))
 }
 
+// beginsOnFormer reports whether a member that etcd does not list may join on a volume from before a restore in place: prepare has put the
+// former data aside, or has yet to look.
+func (s State) beginsOnFormer(m Member) bool {
+	return m.ID == 0 && !s.begun(m) && m.Claim.Former && !m.Claim.Stopping && (m.Data == Empty || m.Data == Unknown)
+}
+
 // volume is the UID of what the member's data goes with.
 func (s State) volume(m Member) string {
 	if s.Volatile {
@@ -222,13 +234,13 @@ func (s State) middle(m Member) bool {
 	return slices.ContainsFunc(s.Members, func(other Member) bool { return other.ID != 0 && other.Ordinal > m.Ordinal })
 }
 
-// within reports whether a moment is in the last so much time. One in the future is of another clock, and is not.
+// within reports whether a moment is less than last ago. A moment in the future comes from another clock, and does not count.
 func (s State) within(moment time.Time, last time.Duration) bool {
 	age := s.Now.Sub(moment)
 	return age >= 0 && age < last
 }
 
-// since reports whether something has lasted so long; never when it is not.
+// since reports whether a moment is at least duration ago; false for the zero time.
 func (s State) since(moment time.Time, duration time.Duration) bool {
 	return !moment.IsZero() && s.Now.Sub(moment) >= duration
 }

@@ -135,7 +135,7 @@ func (s State) blocks(next Member) string {
 		}
 	}
 	if len(s.Members) == 2 {
-		return "one of two members would be no quorum: it goes on when there are more, or one"
+		return "one of two members would be no quorum: the rollout goes on when there are at least three members, or only one"
 	}
 	return ""
 }

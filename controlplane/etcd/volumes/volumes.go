@@ -54,7 +54,7 @@ func Decide(field string, wanted resource.Quantity, claims []Claim) Plan {
 func (c Claim) problem(wanted resource.Quantity) string {
 	switch {
 	case wanted.Cmp(c.Asked) == 0 && c.Refusal != "":
-		return fmt.Sprintf("has %s, and does not grow: mend what the storage says, of which the claim's events may know more by now, or set a size above %[1]s that it has: %s", c.Size.String(), c.Refusal)
+		return fmt.Sprintf("has %s, and does not grow: %s. Put that right (the claim's events may tell more), or set a size above %[1]s that the storage has", c.Size.String(), c.Refusal)
 	case wanted.Cmp(c.Asked) < 0 && wanted.Cmp(c.Size) <= 0:
 		return fmt.Sprintf("has %s, and no volume shrinks: set a size that is larger", c.Size.String())
 	case wanted.Cmp(c.Asked) > 0 && c.Class == "":

@@ -57,7 +57,7 @@ func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster
 	if err != nil || seeded {
 		return nil, err // The files of a seeded cluster say from the beginning that it is bootstrapped, but its first member may not have restored the snapshot yet.
 	}
-	return described(cluster, tenant, founded, config.Data, ptr.Deref(workload.Spec.Replicas, 0))
+	return described(cluster, tenant, founded, config.Data, workload)
 }
 
 // mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot. Then the Secret of its backup names
@@ -73,15 +73,16 @@ func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.
 	return len(secret.Data[backup.SeedFile]) > 0, nil
 }
 
-// described makes the status of an etcd cluster from its files and the number of its pods. It returns nil if the cluster was not
-// bootstrapped, or if the files are of another founding. There are as many pods as etcd lists members; if the StatefulSet is gone, only the
+// described makes the status of an etcd cluster from its files and the pods that its StatefulSet should have. It returns nil if the cluster
+// was not bootstrapped, or if the files are of another founding. Etcd listed the members of these pods; if the StatefulSet is gone, only the
 // files tell who the members are.
-func described(cluster etcdcomponent.Cluster, tenant client.ObjectKey, founded string, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
-	if pods == 0 {
-		pods = int32(len(files)) //nolint:gosec // There are seven at most.
+func described(cluster etcdcomponent.Cluster, tenant client.ObjectKey, founded string, files map[string]string, set *appsv1.StatefulSet) (*controlplanev1.EtcdClusterStatus, error) {
+	first, end := etcdcomponent.Ordinals(set)
+	if first == end {
+		first, end = 0, len(files)
 	}
 	var members []controlplanev1.EtcdMemberStatus
-	for ordinal := range pods {
+	for ordinal := first; ordinal < end; ordinal++ {
 		name := fmt.Sprintf("%s-%d", names.Object(tenant.Name, cluster.Component), ordinal)
 		file, ok := files[name+".yaml"]
 		if !ok {

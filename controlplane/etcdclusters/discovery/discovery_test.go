@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -22,19 +23,23 @@ import (
 // What status loses in a move is in the host cluster.
 func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
 	const name = "blue-etcd-data"
+	voter := func(ordinal int) controlplanev1.EtcdMemberStatus {
+		return controlplanev1.EtcdMemberStatus{Name: fmt.Sprintf("%s-%d", name, ordinal), State: controlplanev1.EtcdMemberVoter}
+	}
 	for title, test := range map[string]struct {
-		membership etcdcomponent.Membership
-		pods       int32
-		want       []controlplanev1.EtcdMemberState
+		membership  etcdcomponent.Membership
+		first, pods int32
+		want        []controlplanev1.EtcdMemberStatus
 	}{
 		"one that is being founded is not taken for founded":      {pods: 3},
 		"one that is being founded and has no pods is not either": {},
-		"a founded one whose StatefulSet is gone has the members that have files": {etcdcomponent.Membership{Bootstrapped: true}, 0,
-			[]controlplanev1.EtcdMemberState{controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter}},
-		"a founded one has a voter for each pod": {etcdcomponent.Membership{Bootstrapped: true}, 3,
-			[]controlplanev1.EtcdMemberState{controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter}},
-		"a member that joins goes on joining": {etcdcomponent.Membership{Bootstrapped: true, Listed: []string{name + "-0", name + "-1"}, Joining: name + "-1"}, 2,
-			[]controlplanev1.EtcdMemberState{controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberJoining}},
+		"a founded one whose StatefulSet is gone has the members that have files": {etcdcomponent.Membership{Bootstrapped: true}, 0, 0,
+			[]controlplanev1.EtcdMemberStatus{voter(0), voter(1), voter(2)}},
+		"a founded one has a voter for each pod": {etcdcomponent.Membership{Bootstrapped: true}, 0, 3,
+			[]controlplanev1.EtcdMemberStatus{voter(0), voter(1), voter(2)}},
+		"one that began again with its last member has that one": {etcdcomponent.Membership{Bootstrapped: true}, 2, 1, []controlplanev1.EtcdMemberStatus{voter(2)}},
+		"a member that joins goes on joining": {etcdcomponent.Membership{Bootstrapped: true, Listed: []string{name + "-0", name + "-1"}, Joining: name + "-1"}, 0, 2,
+			[]controlplanev1.EtcdMemberStatus{voter(0), {Name: name + "-1", State: controlplanev1.EtcdMemberJoining}}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			replicas := int32(3)
@@ -45,15 +50,14 @@ func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := described(etcdcomponent.Data, in.Cluster, "", files.Data, test.pods)
+			set := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &test.pods, Ordinals: &appsv1.StatefulSetOrdinals{Start: test.first}}}
+			found, err := described(etcdcomponent.Data, in.Cluster, "", files.Data, set)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []controlplanev1.EtcdMemberState
+			var got []controlplanev1.EtcdMemberStatus
 			if found != nil {
-				for _, member := range found.Members {
-					got = append(got, member.State)
-				}
+				got = found.Members
 				if found.Name != "data" || !*found.Bootstrapped {
 					t.Errorf("got %+v", found)
 				}

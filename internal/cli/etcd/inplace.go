@@ -25,7 +25,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
 )
 
-const inPlaceLong = `Found an etcd of a cluster that exists anew, and wait until the control plane works again.
+const inPlaceLong = `Restore an etcd of an existing cluster in place: it begins as a new etcd cluster. Wait until the control plane works again.
 
 The data etcd begins with a snapshot, by the name of its KOKEtcdSnapshot ("kok etcd list" shows them), or with the data of one member that is left
 (--survivor). What was written after the snapshot, or what only other members had, is lost. The API servers, the controller manager and the
@@ -59,7 +59,7 @@ const (
 func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
 	r := &inPlaceRestorer{cluster: cluster}
 	command := &cobra.Command{
-		Use: "restore-in-place CLUSTER [SNAPSHOT]", Short: "Found an etcd of a cluster that exists anew, from a snapshot, from one member, or empty for events",
+		Use: "restore-in-place CLUSTER [SNAPSHOT]", Short: "Restore an etcd of an existing cluster in place, from a snapshot, from one member, or, for events, empty",
 		Long: inPlaceLong, Example: inPlaceExample, Args: cobra.RangeArgs(1, 2),
 		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -70,10 +70,10 @@ func New(cluster *access.Cluster) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&w.name, "name", "", "Name of the kubeconfig, and of the unit's instance; CLUSTER if empty.")
-	flags.Uint16Var(&w.port, "port", 0, "Port of this machine for kubectl; the next one is for the load balancer's status. The one that the kubeconfig has, or two that are free, if 0.")
+	flags.Uint16Var(&w.port, "port", 0, "Port of this machine for kubectl; the next port serves the load balancer's status. 0 keeps the ports of an existing kubeconfig, or takes two free ones.")
 	flags.StringArrayVar(&w.servers, "api-server", nil, "Address and port of an API server that this machine reaches, for example 192.0.2.11:20000; repeat it for each. They are found if there is none.")
 	flags.DurationVar(&w.wish.lives, "for", 0, "How long the kubeconfig is good for, for example 8h: it has a certificate of its own. The administrator's if 0.")
-	flags.StringVarP(&w.wish.file, "output", "o", "", "File that a kubeconfig of --for goes to which leads to the cluster's endpoint and works on any machine; - for standard output.")
+	flags.StringVarP(&w.wish.file, "output", "o", "", "File for a short-lived kubeconfig (--for) that leads to the cluster's endpoint and works on any machine; - for standard output.")
 	flags.StringArrayVar(&w.wish.groups, "group", nil, "Group whose rights a kubeconfig of --for has; repeat it for each.")
 	return command
 }

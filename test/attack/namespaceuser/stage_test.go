@@ -58,6 +58,7 @@ func (s *stage) start() (err error) {
 		definitions = append(definitions, filepath.Join(s.project, "config", name, "crd", "bases"))
 	}
 	s.cluster = &envtest.Environment{CRDDirectoryPaths: definitions, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: patience}
+	testenvironment.Patient(s.cluster)
 	s.tenant = &envtest.Environment{ControlPlaneStartTimeout: patience}
 	if s.config, err = s.cluster.Start(); err != nil {
 		return fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)

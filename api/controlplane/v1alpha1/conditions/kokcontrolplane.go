@@ -161,7 +161,7 @@ const (
 	RecoveringReason = "Recovering"
 
 	// RestoringReason of EtcdRecoveringCondition: an etcd is founded anew, as `spec.etcd.restore` or `spec.etcd.events.foundAnewAt`
-	// asks, or as `spec.etcd.recovery` allows without a person. The API does not answer while it is the data etcd.
+	// asks, or as `spec.etcd.recovery` allows without a person. While the data etcd is founded anew, the API does not answer.
 	//
 	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
 	RestoringReason = "Restoring"

@@ -10,7 +10,7 @@ import (
 const (
 	// ReportPath answers GET with a Report.
 	ReportPath = "/v1/report"
-	// TakePath answers POST, which has a TakeRequest, with 202: the agent takes a snapshot of the slot, whoever leads.
+	// TakePath answers POST, which has a TakeRequest, with 202: the agent takes a snapshot of the slot, whoever is on duty.
 	// What came of it is in the next Report.
 	TakePath = "/v1/take"
 	// DeletePath answers POST, which has a DeleteRequest, with 202: the agent deletes the snapshot of the slot, unless it has to be kept.

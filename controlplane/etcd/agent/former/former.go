@@ -1,5 +1,5 @@
-// Package former keeps data that a member of etcd must not start again: those of former clusters, and what has no data. They
-// are put aside in a folder beside the data directory, by one rename, and nothing deletes them.
+// Package former puts aside what a member of etcd must not start with: data of former clusters, data that cannot be read, and
+// what an etcd left that never had data. One rename moves it to a folder beside the data directory. Nothing deletes it.
 package former
 
 import (
@@ -42,7 +42,8 @@ func HasMember(dataDir string) (bool, error) {
 }
 
 // PutAside moves what etcd has in a data directory to a folder of its own, which was not there before. Etcd takes the directory for
-// an empty one then. Whoever was killed here does it again.
+// an empty one then. If the program is killed before the rename, the next
+// run does all of it again.
 func PutAside(dataDir, name string) (Aside, error) {
 	a, err := putAside(dataDir, name)
 	if err != nil {

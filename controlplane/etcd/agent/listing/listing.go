@@ -77,7 +77,7 @@ func ListOf(ctx context.Context, s store.Store, key archive.Key, uid string) ([]
 	return entries, err
 }
 
-// Find gives the snapshot of a slot: store.ErrNotFound.
+// Find gives the snapshot of a slot. The error is store.ErrNotFound if there is none.
 func Find(ctx context.Context, s store.Store, key archive.Key, slot time.Time) (Entry, error) {
 	return find(ctx, s, key, slot, true)
 }
@@ -130,7 +130,7 @@ func (e Entry) Usable(expected archive.Expected) error {
 	return e.Manifest.Meets(expected)
 }
 
-// ReadFile reads a manifest or a verification: store.ErrNotFound. What is longer than those may be is read as one byte too long.
+// ReadFile reads a manifest or a verification; store.ErrNotFound if there is none. It reads at most MaxManifest+1 bytes.
 func ReadFile(ctx context.Context, s store.Store, name string) ([]byte, error) {
 	object, err := s.Get(ctx, name)
 	if err != nil {

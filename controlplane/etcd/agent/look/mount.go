@@ -11,7 +11,7 @@ import (
 )
 
 // frozen reports whether the file system of a path can only be read, wherever it is mounted: the kernel does that to one whose
-// disk gives errors. What cannot be found out is taken for a mount that is so.
+// disk gives errors. It returns false if it cannot find that out.
 func frozen(path string) bool {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -56,8 +56,8 @@ func notPermitted(path string, err error) error {
 	return problemf(facts.NotPermitted, "user %d, group %d may not read and write %s%s; change its owner: %w", os.Getuid(), os.Getgid(), path, owner, err)
 }
 
-// allowed reports that this user may do with a file or folder what etcd has to. Prepare has the volume mounted for reading
-// alone, which etcd has not: what the mount forbids is decided by the file itself.
+// allowed reports that this user may do with a file or folder what etcd has to. Prepare's mount of the volume may be read-only,
+// and etcd's is not: where only the mount forbids to write, the file's owner and mode decide.
 func allowed(path string, folder bool) error {
 	mode := uint32(unix.R_OK | unix.W_OK)
 	if folder {

@@ -51,7 +51,7 @@ const interval = 15 * time.Second
 type agent struct {
 	Options
 	wake chan struct{}
-	// background are listings that the manager waits for.
+	// background has the rounds, and the listings that requests cause. Run waits for them before it returns.
 	background sync.WaitGroup
 	ctx        context.Context
 	listing    listing
@@ -143,7 +143,7 @@ func (a *agent) round(ctx context.Context) {
 		}
 	}()
 	if err := a.makeRoom(ctx); err != nil && ctx.Err() == nil {
-		a.Log.Warn("whether etcd is full is not known, or it got no room", "error", limited(err.Error()))
+		a.Log.Warn("could not find out whether etcd is full, or could not make room in it", "error", limited(err.Error()))
 	}
 	s, err := a.open()
 	if err != nil {

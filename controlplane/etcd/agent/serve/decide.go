@@ -49,7 +49,8 @@ type step struct {
 	entry snapshot.Entry
 }
 
-// next decides. What was asked for comes first, then what a person wants to be deleted, the present slot and the newest snapshot that is not verified.
+// next decides. What was asked for comes first, then what a person wants to be deleted, then the present slot, and last the trial
+// of the newest snapshot that no trial refused, unless it is verified.
 func next(v view) step {
 	for _, slot := range v.asked {
 		if s := v.towards(slot); s.do != nothing {

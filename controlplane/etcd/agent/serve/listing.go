@@ -56,7 +56,7 @@ func (l *listing) last() (entries []snapshot.Entry, at time.Time) {
 	return l.entries, l.at
 }
 
-// list reads the store. What is as before is not read again: each snapshot has two files.
+// list reads the store. While the store's objects are as before, it reads no manifest or verification again.
 func (a *agent) list(ctx context.Context, s session) error {
 	a.listing.reading.Lock()
 	defer a.listing.reading.Unlock()

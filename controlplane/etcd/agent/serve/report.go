@@ -43,7 +43,7 @@ func (a *agent) failed(k kind, slot time.Time, err error) {
 		p.Since = last.Since
 	}
 	if k != ofConfig || last == nil || last.Message != p.Message {
-		a.Log.Warn("it failed", "of", string(k), "snapshot", nameOf(slot), "error", p.Message)
+		a.Log.Warn("a task of the agent failed", "of", string(k), "snapshot", nameOf(slot), "error", p.Message)
 	}
 	a.problems[k] = p
 }

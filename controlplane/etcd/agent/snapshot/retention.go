@@ -51,7 +51,7 @@ func Expired(entries []Entry, keep Keep) []Entry {
 	return expired
 }
 
-// abandoned is when an object without a manifest is what an upload left that was cut off.
+// abandoned is the age above which an object without a manifest counts as left by an upload that was cut off.
 const abandoned = 24 * time.Hour
 
 // Prune deletes what Expired names of the snapshots of a tenant, and objects that never got a manifest.

@@ -156,8 +156,8 @@ func (s Survivor) files() (survivorFiles, error) {
 	return f, nil
 }
 
-// needed is the room that it takes: the copy of the log, and beside the copy of the database what etcd sent, which is the same as
-// what etcd sent beside the database that is made of it.
+// needed is the most room that a salvage takes at a time. First there are the copies of the log and of the database, and what
+// etcd sent. Then the copies are deleted, and the new database, of the same size, is beside what etcd sent.
 func (f survivorFiles) needed() int64 { return 2*f.snapshots + f.log + backup.LogBytes }
 
 // copyTo copies the files to another data directory.

@@ -28,9 +28,9 @@ type Object struct {
 
 // Store keeps objects by their names.
 type Store interface {
-	// Put writes an object unless there is one of this name: ErrExists. Nothing is there if content gives an error.
+	// Put writes an object. The error is ErrExists if there is one of this name. Nothing is there if content gives an error.
 	Put(ctx context.Context, name string, content io.Reader) error
-	// Get reads an object: ErrNotFound.
+	// Get reads an object. The error is ErrNotFound if there is none.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// List gives all objects, by name.
 	List(ctx context.Context) ([]Object, error)
@@ -48,7 +48,7 @@ var (
 
 // Problem is an error that a person can mend.
 type Problem struct {
-	// Field is that of spec.etcd.backup.store which is wrong, or whose thing is.
+	// Field is the field of spec.etcd.backup.store that is wrong, or that names what is wrong.
 	Field string
 	// Message says what is wrong and what to do.
 	Message string

@@ -44,10 +44,9 @@ put aside, into a folder beside the directory.
 With --copy-to it first copies this program there, for a container that runs it in another image. With --seed-dir it restores
 the snapshot that a directory without data shall begin with, and fails until that is done: etcd would begin without the data.
 
-It succeeds whatever it finds, and etcd starts: the manager decides, and etcd refuses most bad data by itself. It fails
-where there is too little room, until there is enough. With --hold it also fails where etcd would start from bad data and
-take no notice of it. A person who sets the variable ` + facts.StartAnyway + ` has etcd start from both, and from nothing only when
-there is no snapshot to restore.`,
+It succeeds whatever it finds, but for two cases: the manager decides, and etcd refuses most bad data by itself. It fails until
+there is enough room. With --hold it also fails where etcd would start from bad data without noticing. A person who sets the
+variable ` + facts.StartAnyway + ` has etcd start in both cases, but never before a snapshot that has to be restored is.`,
 		RunE: func(command *cobra.Command, _ []string) error { return o.prepare(command) },
 	}
 	prepare.Flags().StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "File of kubelet that the facts go to, as JSON.")
