@@ -76,7 +76,7 @@ var _ = Describe("The page of the installation", Ordered, Label(full, installPag
 	}, SpecTimeout(creation))
 
 	It("takes the tenant back by the command that it ends with, and its machines are bare and free again", func(ctx SpecContext) {
-		r.follow(ctx, steps.Step{Title: "Take the tenant back", Commands: []string{steps.TakeBack}})
+		r.follow(ctx, steps.Step{Title: "Delete the tenant", Commands: []string{steps.Delete}})
 		free := s.tenant.hosts(ctx)
 		Expect(free).To(HaveLen(len(s.machines)))
 		for i := range free {

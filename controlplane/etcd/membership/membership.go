@@ -188,11 +188,11 @@ func (s State) grow(ordinal int) Action {
 	if members := max(s.Desired, len(s.Members)+1); members > s.Hosts {
 		return wait("%d members need as many host nodes, and there are %d: add host nodes, or set replicas back", members, s.Hosts)
 	}
-	if sick := s.sick(Member{Ordinal: ordinal}); sick != nil {
-		return wait("member %s does not answer: another one is added when it does, so that the quorum is not at risk", sick.Name)
-	}
 	if s.Disagree {
 		return wait("the members have different data, and no majority agrees: another one is added when it is decided whose is right")
+	}
+	if sick := s.sick(Member{Ordinal: ordinal}); sick != nil {
+		return wait("member %s does not answer: another one is added when it does, so that the quorum is not at risk", sick.Name)
 	}
 	if slices.Contains(s.Open, ordinal) {
 		return wait("member %d has no configuration file yet, without which its pod does not start: look at Reconciled for why it cannot be written", ordinal)

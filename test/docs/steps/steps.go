@@ -21,8 +21,8 @@ type Step struct {
 	Worked []string
 }
 
-// TakeBack is the command that the document ends the steps with: it takes the tenant back.
-const TakeBack = "kubectl delete cluster blue --namespace team"
+// Delete is the command that the document ends the steps with: it deletes the tenant.
+const Delete = "kubectl delete cluster blue --namespace team"
 
 // Documented are the steps of the document.
 func Documented() ([]Step, error) {

@@ -75,10 +75,10 @@ func TestEveryStepAfterTheFirstSaysWhatItPrints(t *testing.T) {
 	}
 }
 
-func TestTheTenantIsTakenBackAsDocumented(t *testing.T) {
+func TestTheTenantIsDeletedAsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../" + Path)
-	if err != nil || !strings.Contains(strings.Join(strings.Fields(string(page)), " "), "To take the tenant back, `"+TakeBack+"`") {
-		t.Errorf("%s does not take the tenant back by %q, %v", Path, TakeBack, err)
+	if err != nil || !strings.Contains(strings.Join(strings.Fields(string(page)), " "), "To delete the tenant, run `"+Delete+"`") {
+		t.Errorf("%s does not delete the tenant by %q, %v", Path, Delete, err)
 	}
 }
 
