@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters/discovery"
@@ -98,5 +99,6 @@ func (r *Reconciler) restorer() *restore.Restorer {
 func (r *Reconciler) restoreFacts(s *scope) *restore.Facts {
 	return &restore.Facts{
 		ControlPlane: s.controlPlane, Cluster: s.key, Host: s.host, HostOwner: s.hostOwner(), Input: &s.input, Keys: s.keys, Agents: r.agents(s),
+		Unrendered: errors.Join(s.refused, s.unsupported),
 	}
 }

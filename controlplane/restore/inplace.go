@@ -42,6 +42,8 @@ type Facts struct {
 	HostOwner *metav1.OwnerReference
 	Input     *components.Input
 	Keys      *pki.KeyMaterial
+	// Unrendered is why no component gets a new rendering; nil if each does.
+	Unrendered error
 	// Agents tells how to ask the agents of members; nil while none can be asked.
 	Agents *backups.Facts
 }

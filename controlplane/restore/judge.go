@@ -25,6 +25,8 @@ import (
 // judge says what is wrong with a request, before anything stops; empty if nothing is. told is what members said.
 func (r *Restorer) judge(ctx context.Context, of *Facts, asks controlplanev1.EtcdRestoreSpec, state rebuild.State, pods []corev1.Pod, told backups.Answer) (string, error) {
 	switch {
+	case of.Unrendered != nil && state.Record.Restore == "": // Only a rendering for a restore tells members what they begin with.
+		return fmt.Sprintf("members cannot be told what they begin with, because nothing new is rendered: %v", of.Unrendered), nil
 	case r.AgentImage == "":
 		return backups.NoAgent, nil
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
@@ -48,6 +50,27 @@ func TestASurvivorHasTheLongestLogOfThoseThatAreLeft(t *testing.T) {
 				t.Errorf("it says %q", got)
 			}
 		})
+	}
+}
+
+// A rendering from before the first restore does not tell members what they begin with: all would stop, and nothing begin.
+func TestNoFirstRestoreBeginsWhileNothingNewIsRendered(t *testing.T) {
+	const why = "members cannot be told what they begin with, because nothing new is rendered: spec.patches[0]: there is no container"
+	for name, test := range map[string]struct {
+		unrendered error
+		before     string
+		refused    bool
+	}{
+		"patches are refused":                  {unrendered: errors.New("spec.patches[0]: there is no container"), refused: true},
+		"the same, and it was restored before": {unrendered: errors.New("spec.patches[0]: there is no container"), before: first},
+		"all is rendered":                      {},
+	} {
+		of := &Facts{ControlPlane: &controlplanev1.KOKControlPlane{}, Unrendered: test.unrendered}
+		state := rebuild.State{Record: rebuild.Record{Restore: test.before}, Next: rebuild.Record{Seed: "m-0"}}
+		got, err := (&Restorer{AgentImage: "agent"}).judge(t.Context(), of, controlplanev1.EtcdRestoreSpec{Survivor: "m-0"}, state, nil, backups.Answer{})
+		if err != nil || (got == why) != test.refused {
+			t.Errorf("%s: it says %q: %v", name, got, err)
+		}
 	}
 }
 
