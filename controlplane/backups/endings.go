@@ -26,7 +26,8 @@ type endings struct {
 	Hold, Release, Tell []*controlplanev1.KOKEtcdSnapshot
 }
 
-// endingsOf decides on the objects of a control plane. The text nobody says why no member can be asked; it is empty while members are.
+// endingsOf decides on the objects of a control plane. The text nobody says why the manager can ask no member. It is empty while the manager
+// asks members.
 func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string) endings {
 	var all endings
 	for i := range objects {
@@ -156,7 +157,7 @@ func unwantedSlots(controlPlane *controlplanev1.KOKControlPlane, objects []contr
 	return slots
 }
 
-// End sets the finalizers and the status of objects while no member can be asked. The text nobody says why that is so.
+// End sets the finalizers and the status of objects while the manager can ask no member. The text nobody says why.
 func (k *Keeper) End(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, nobody string) error {
 	objects, err := k.records(ctx, client.ObjectKeyFromObject(controlPlane))
 	if err != nil {

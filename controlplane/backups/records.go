@@ -57,7 +57,7 @@ type keepers struct {
 	nobody bool
 }
 
-// keepersOf is who keeps which snapshots on a volume of its own. It names no member where members share a store.
+// keepersOf finds which members keep which snapshots on volumes of their own. It finds none where members share a store.
 func keepersOf(controlPlane *controlplanev1.KOKControlPlane, members []Member, answer Answer) keepers {
 	k := keepers{nobody: answer.Err != ""}
 	if !copied(controlPlane) {

@@ -132,7 +132,13 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 			t.Fatalf("%s: the pods were %v and are %v", tc.name, before, now)
 		}
 	}
+	tt.storeRefused(patchOf(names.EtcdData, "StatefulSet", "spec: {replicas: 5}")) // As by a rule of a newer provider.
 	tt.settle()
+	tt.expectReconciled("patches that are refused", "the controller cannot tell members what they begin with, because it renders nothing new: spec.patches[0]")
+	tt.patch()
+	if now := tt.podUIDs(); !maps.Equal(now, before) {
+		t.Fatalf("the pods were %v and are %v", before, now)
+	}
 	if record := tt.record(); record.Restore != "" || !conditions.IsTrue(tt.controlPlane(), conditionsv1.AvailableCondition) {
 		t.Errorf("it has begun with %+v, or the control plane is not available", record)
 	}

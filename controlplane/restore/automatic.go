@@ -84,7 +84,7 @@ func (r *Restorer) askForEventsByItself(ctx context.Context, of *Facts, pods []c
 	return seconds, nil, nil
 }
 
-// newestOf is when the newest pod or volume claim was made; zero if there is none.
+// newestOf returns when the newest of the pods and volume claims was made. It returns the zero time if there are no pods and no claims.
 func newestOf(pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) time.Time {
 	made := []time.Time{{}}
 	for i := range pods {

@@ -42,7 +42,7 @@ type Facts struct {
 	HostOwner *metav1.OwnerReference
 	Input     *components.Input
 	Keys      *pki.KeyMaterial
-	// Unrendered is why no component gets a new rendering; nil if each does.
+	// Unrendered says why the controller makes no new rendering of any component. It is nil if the controller makes them.
 	Unrendered error
 	// Agents tells how to ask the agents of members; nil while none can be asked.
 	Agents *backups.Facts

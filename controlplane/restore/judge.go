@@ -26,7 +26,7 @@ import (
 func (r *Restorer) judge(ctx context.Context, of *Facts, asks controlplanev1.EtcdRestoreSpec, state rebuild.State, pods []corev1.Pod, told backups.Answer) (string, error) {
 	switch {
 	case of.Unrendered != nil && state.Record.Restore == "": // Only a rendering for a restore tells members what they begin with.
-		return fmt.Sprintf("members cannot be told what they begin with, because nothing new is rendered: %v", of.Unrendered), nil
+		return fmt.Sprintf("the controller cannot tell members what they begin with, because it renders nothing new: %v", of.Unrendered), nil
 	case r.AgentImage == "":
 		return backups.NoAgent, nil
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):

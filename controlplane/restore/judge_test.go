@@ -55,7 +55,7 @@ func TestASurvivorHasTheLongestLogOfThoseThatAreLeft(t *testing.T) {
 
 // A rendering from before the first restore does not tell members what they begin with: all would stop, and nothing begin.
 func TestNoFirstRestoreBeginsWhileNothingNewIsRendered(t *testing.T) {
-	const why = "members cannot be told what they begin with, because nothing new is rendered: spec.patches[0]: there is no container"
+	const why = "the controller cannot tell members what they begin with, because it renders nothing new: spec.patches[0]: there is no container"
 	for name, test := range map[string]struct {
 		unrendered error
 		before     string

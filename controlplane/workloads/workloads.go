@@ -25,14 +25,21 @@ type State struct {
 	Needed int32
 }
 
+// Ordinals returns the ordinals of the pods that a StatefulSet should have: from first to the last one before end. A StatefulSet without a
+// number of replicas, as one that was not found, should have no pod.
+func Ordinals(set *appsv1.StatefulSet) (first, end int32) {
+	if set.Spec.Ordinals != nil {
+		first = set.Spec.Ordinals.Start
+	}
+	return first, first + ptr.Deref(set.Spec.Replicas, 0)
+}
+
 // StateOf reads a workload's status; nil for objects of other kinds.
 func StateOf(object client.Object) *State {
 	switch w := object.(type) {
 	case *appsv1.StatefulSet:
-		desired, first := ptr.Deref(w.Spec.Replicas, 1), int32(0)
-		if w.Spec.Ordinals != nil {
-			first = w.Spec.Ordinals.Start
-		}
+		first, end := Ordinals(w)
+		desired := end - first
 		return &State{
 			First:    first,
 			Observed: w.Status.ObservedGeneration == w.Generation,

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
@@ -156,15 +155,6 @@ func VolumeSize(set *appsv1.StatefulSet) *resource.Quantity {
 		}
 	}
 	return nil
-}
-
-// Ordinals are those of the pods that a StatefulSet of members should have: from first to the last one before end. A StatefulSet that is
-// not there should have none.
-func Ordinals(set *appsv1.StatefulSet) (first, end int) {
-	if set.Spec.Ordinals != nil {
-		first = int(set.Spec.Ordinals.Start)
-	}
-	return first, first + int(ptr.Deref(set.Spec.Replicas, 0))
 }
 
 // peers is how etcd writes down members with their addresses.

@@ -17,6 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rollout"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // decideRollout decides on the next pod that is deleted because it is not as its StatefulSet wants it.
@@ -63,8 +64,8 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 		Volatile:  c.Bootstrapped && c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
 	}
 	fragmented := c.fragmented(health, etcdcomponent.VolumeSize(set))
-	for ordinal, end := etcdcomponent.Ordinals(set); ordinal < end; ordinal++ {
-		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: ordinal}
+	for ordinal, end := workloads.Ordinals(set); ordinal < end; ordinal++ {
+		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: int(ordinal)}
 		member.Cordoned = slices.Contains(c.Cordoned, member.Name)
 		if i := hostpods.Index(pods, member.Name); i >= 0 {
 			if err := c.addPod(ctx, &member, set, &pods[i]); err != nil {

@@ -240,7 +240,7 @@ func (s State) within(moment time.Time, last time.Duration) bool {
 	return age >= 0 && age < last
 }
 
-// since reports whether a moment is at least duration ago; false for the zero time.
+// since reports whether a moment is at least duration ago. It reports false for the zero time.
 func (s State) since(moment time.Time, duration time.Duration) bool {
 	return !moment.IsZero() && s.Now.Sub(moment) >= duration
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // Unknown finds the bootstrapped etcd clusters of a control plane that its status does not mention. It stops at the first error, and
@@ -77,9 +78,9 @@ func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.
 // was not bootstrapped, or if the files are of another founding. Etcd listed the members of these pods; if the StatefulSet is gone, only the
 // files tell who the members are.
 func described(cluster etcdcomponent.Cluster, tenant client.ObjectKey, founded string, files map[string]string, set *appsv1.StatefulSet) (*controlplanev1.EtcdClusterStatus, error) {
-	first, end := etcdcomponent.Ordinals(set)
+	first, end := workloads.Ordinals(set)
 	if first == end {
-		first, end = 0, len(files)
+		first, end = 0, int32(len(files)) //nolint:gosec // There are seven at most.
 	}
 	var members []controlplanev1.EtcdMemberStatus
 	for ordinal := first; ordinal < end; ordinal++ {

@@ -10,8 +10,8 @@ import (
 const (
 	// ReportPath answers GET with a Report.
 	ReportPath = "/v1/report"
-	// TakePath answers POST, which has a TakeRequest, with 202: the agent takes a snapshot of the slot, whoever is on duty.
-	// What came of it is in the next Report.
+	// TakePath answers POST with 202. The client sends a TakeRequest. The agent takes a snapshot of the slot, also if another member is on
+	// duty. The next Report says what came of it.
 	TakePath = "/v1/take"
 	// DeletePath answers POST, which has a DeleteRequest, with 202: the agent deletes the snapshot of the slot, unless it has to be kept.
 	// When it is done the next Report does not have it.

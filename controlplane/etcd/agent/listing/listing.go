@@ -77,7 +77,7 @@ func ListOf(ctx context.Context, s store.Store, key archive.Key, uid string) ([]
 	return entries, err
 }
 
-// Find gives the snapshot of a slot. The error is store.ErrNotFound if there is none.
+// Find reads the snapshot of a slot. It returns store.ErrNotFound if the store does not have that snapshot.
 func Find(ctx context.Context, s store.Store, key archive.Key, slot time.Time) (Entry, error) {
 	return find(ctx, s, key, slot, true)
 }
@@ -130,7 +130,8 @@ func (e Entry) Usable(expected archive.Expected) error {
 	return e.Manifest.Meets(expected)
 }
 
-// ReadFile reads a manifest or a verification; store.ErrNotFound if there is none. It reads at most MaxManifest+1 bytes.
+// ReadFile reads a manifest or a verification. It returns store.ErrNotFound if the store does not have that file. It stops after
+// MaxManifest+1 bytes, and a caller refuses a file with more than MaxManifest.
 func ReadFile(ctx context.Context, s store.Store, name string) ([]byte, error) {
 	object, err := s.Get(ctx, name)
 	if err != nil {

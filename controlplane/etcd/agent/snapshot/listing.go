@@ -25,7 +25,7 @@ func ListOf(ctx context.Context, s store.Store, key archive.Key, uid string) ([]
 	return listing.ListOf(ctx, s, key, uid)
 }
 
-// Find gives the snapshot of a slot. The error is store.ErrNotFound if there is none.
+// Find reads the snapshot of a slot. It returns store.ErrNotFound if the store does not have that snapshot.
 func Find(ctx context.Context, s store.Store, key archive.Key, slot time.Time) (Entry, error) {
 	return listing.Find(ctx, s, key, slot)
 }

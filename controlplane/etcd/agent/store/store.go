@@ -28,9 +28,9 @@ type Object struct {
 
 // Store keeps objects by their names.
 type Store interface {
-	// Put writes an object. The error is ErrExists if there is one of this name. Nothing is there if content gives an error.
+	// Put writes an object. It returns ErrExists if the store has an object of this name. If content gives an error, Put stores nothing.
 	Put(ctx context.Context, name string, content io.Reader) error
-	// Get reads an object. The error is ErrNotFound if there is none.
+	// Get opens an object. It returns ErrNotFound if the store has no object of this name.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// List gives all objects, by name.
 	List(ctx context.Context) ([]Object, error)
