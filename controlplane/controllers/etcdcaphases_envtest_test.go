@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -246,11 +247,12 @@ func (e *rotatedEtcd) worksWith(when string, phases ...etcdPhaseFiles) {
 			asks := e.dial(e.cluster.ClientURL(&e.input, member), has.apiServer)
 			ctx, cancel := context.WithTimeout(e.t.Context(), phasePatience)
 			// Another member may come to lead meanwhile, on a busy machine: the same write is tried again.
+			var refused error
 			err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-				_, err := asks.Put(ctx, fmt.Sprintf("/written/%04d", e.written), string(has.phase))
-				return err == nil, nil
+				_, refused = asks.Put(ctx, fmt.Sprintf("/written/%04d", e.written), string(has.phase))
+				return refused == nil, nil
 			})
-			if err != nil {
+			if err = cmp.Or(refused, err); err != nil {
 				e.t.Errorf("%s an API server of phase %q writes at %s: %v", when, has.phase, member, err)
 			} else if got, err := asks.Get(ctx, "/written/", clientv3.WithPrefix(), clientv3.WithCountOnly()); err != nil || int(got.Count) != e.written {
 				e.t.Errorf("%s an API server of phase %q reads at %s of %d keys: %v %v", when, has.phase, member, e.written, got, err)

@@ -22,7 +22,8 @@ type Hash struct {
 type Memory struct {
 	// Differs has the voters whose data is not that of the majority, by two comparisons.
 	Differs map[uint64]bool
-	// Disagree is what voters told last of which no majority has the same data, by two comparisons; empty when a majority has.
+	// Disagree has the last hashes of the voters when no majority of them has the same data, by two comparisons. It is empty when a majority
+	// has.
 	Disagree []Hash
 
 	// suspects have the revision at which a voter was first found to differ, and disagreed the one at which all were.

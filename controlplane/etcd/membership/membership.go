@@ -36,7 +36,7 @@ type State struct {
 	Disagree bool
 	// Pods exist, whatever their state. Claims are volumes that exist.
 	Pods, Claims []int
-	// Former are the claims of them that were there before a restore in place. A member that is added again begins on such a volume.
+	// Former are the ordinals of the volumes from before a restore in place. A member that is added again begins on its volume.
 	Former []int
 	// Blank are members that are not listed and whose pods and claims are new: they wait to be added. Package recovery
 	// tells them.

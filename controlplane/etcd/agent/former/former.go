@@ -42,8 +42,7 @@ func HasMember(dataDir string) (bool, error) {
 }
 
 // PutAside moves what etcd has in a data directory to a folder of its own, which was not there before. Etcd takes the directory for
-// an empty one then. If the program is killed before the rename, the next
-// run does all of it again.
+// an empty one then. If the program is killed before the rename, the next run does all of it again.
 func PutAside(dataDir, name string) (Aside, error) {
 	a, err := putAside(dataDir, name)
 	if err != nil {
