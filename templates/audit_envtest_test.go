@@ -47,6 +47,7 @@ func (m *management) requests(t *testing.T) []request {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log = log[:bytes.LastIndexByte(log, '\n')+1] // The API server may be writing the last line.
 	var found []request
 	for line := range bytes.Lines(log) {
 		event := auditv1.Event{}

@@ -4,6 +4,7 @@ package templates
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
@@ -34,6 +36,14 @@ const latelyConnected = "machinehealthchecks"
 // reconcile some more.
 func nothingIsWritten(t *testing.T, blue *managed) {
 	blue.running(t, blue.cluster(t).Spec.Topology.Version)
+	// Cluster API connects at its own pace, and then writes this.
+	eventually(t, "the connection to the tenant", func() error {
+		cluster := blue.cluster(t)
+		if !conditions.IsTrue(cluster, clusterv1.ClusterRemoteConnectionProbeCondition) {
+			return fmt.Errorf("condition %+v", conditions.Get(cluster, clusterv1.ClusterRemoteConnectionProbeCondition))
+		}
+		return nil
+	})
 	blue.settle(t)
 	before := blue.resourceVersions(t)
 	for range 2 {

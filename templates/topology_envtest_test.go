@@ -247,6 +247,15 @@ func write[T client.Object](t *testing.T, c *managed, name string, object T, cha
 // runs other versions.
 func (c *managed) running(t *testing.T, versions ...string) {
 	t.Helper()
+	// The kubeconfig comes first: Cluster API connects when there is infrastructure, and tries again only after half a minute.
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: needed["NAMESPACE"], Name: secret.Name(c.name, secret.Kubeconfig), Labels: map[string]string{clusterv1.ClusterNameLabel: c.name},
+	}}
+	// The management cluster is its own tenant.
+	kubeconfig.Data = map[string][]byte{secret.KubeconfigDataName: c.server.KubeConfig}
+	if err := client.IgnoreAlreadyExists(c.client.Create(t.Context(), kubeconfig)); err != nil {
+		t.Fatal(err)
+	}
 	write(t, c, c.name, &controlplanev1.KOKControlPlane{}, func(controlPlane *controlplanev1.KOKControlPlane) {
 		controlPlane.Spec.Hosting.Ports.First = 20000
 		controlPlane.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.0.0.1", Port: 6443}
@@ -261,12 +270,4 @@ func (c *managed) running(t *testing.T, versions ...string) {
 	write(t, c, c.name, &infrav1.IDCCluster{}, func(infrastructure *infrav1.IDCCluster) {
 		infrastructure.Status.Initialization.Provisioned = ptr.To(true)
 	})
-	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: needed["NAMESPACE"], Name: secret.Name(c.name, secret.Kubeconfig), Labels: map[string]string{clusterv1.ClusterNameLabel: c.name},
-	}}
-	// The management cluster is its own tenant.
-	kubeconfig.Data = map[string][]byte{secret.KubeconfigDataName: c.server.KubeConfig}
-	if err := client.IgnoreAlreadyExists(c.client.Create(t.Context(), kubeconfig)); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -99,6 +99,8 @@ type gate struct {
 	denied []request
 	// asked is how often an etcd was asked.
 	asked int
+	// waits is how many requests, but for watches, wait for their replies.
+	waits int
 }
 
 func (g *gate) ask() {
@@ -136,6 +138,10 @@ func (g *gate) wrap(inner http.RoundTripper) http.RoundTripper {
 		if refused {
 			return nil, errNotSent
 		}
+		if !sent.URL.Query().Has("watch") {
+			g.wait(1)
+			defer g.wait(-1)
+		}
 		response, err := inner.RoundTrip(sent)
 		if err == nil && response.StatusCode == http.StatusForbidden {
 			g.deny(request{sent.Method, sent.URL.Path, sent.URL.RawQuery})
@@ -168,6 +174,19 @@ func (g *gate) pass(r request) (refused, lost bool) {
 	}
 	g.dead = g.writes == g.killAfter
 	return false, g.dead
+}
+
+func (g *gate) wait(requests int) {
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	g.waits += requests
+}
+
+// progress is how many writes there were, and whether no request waits for its reply.
+func (g *gate) progress() (writes int, idle bool) {
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	return g.writes, g.waits == 0
 }
 
 func (g *gate) deny(r request) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,8 +34,11 @@ func TestAMemberOfARealEtcdWithOtherDataIsReplaced(t *testing.T) {
 	})
 	rounds := 0
 	e.await("there were some comparisons under writes", func(ctx context.Context) bool {
-		if report := e.round(ctx); report.Recovery != "" {
-			t.Errorf("while all have the same data it says %q", report.Recovery)
+		report := e.round(ctx)
+		differs := report.Disagree || slices.ContainsFunc(report.Members, func(m etcd.Member) bool { return m.Differs })
+		// A busy machine may leave etcd without a leader for a moment, and that is a problem.
+		if differs || report.Recovery != "" && len(report.Problems()) == 0 {
+			t.Errorf("while all have the same data it says %q of %+v", report.Recovery, report.Members)
 		}
 		rounds++
 		return rounds > 20

@@ -25,8 +25,8 @@ func TestAMemberOfARealEtcdIsReplacedWhenItsHostNodeIsGone(t *testing.T) {
 	sample.OneIn(t, 4, "it takes a minute, and the simulated world has the same loss at every commit")
 	t.Parallel()
 	e := newEtcdThatTells(t)
+	leader := e.leads()
 	before := e.ids(e.round(t.Context()))
-	leader := leaderOf(e.round(t.Context()))
 	host := e.nodeOf(leader)
 	e.members[leader].kill()
 	for _, gone := range []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: host}}, &corev1.Pod{ObjectMeta: e.meta(leader, names.EtcdData)}} {
@@ -46,8 +46,8 @@ func TestAMemberOfARealEtcdIsReplacedWhenItsVolumeIsEmptied(t *testing.T) {
 	sample.OneIn(t, 4, "it takes a minute, and the simulated world has the same loss at every commit")
 	t.Parallel()
 	e := newEtcdThatTells(t)
+	leader := e.leads()
 	before := e.ids(e.round(t.Context()))
-	leader := leaderOf(e.round(t.Context()))
 	e.members[leader].kill()
 	if err := os.RemoveAll(filepath.Join(e.directory, leader, "data")); err != nil {
 		t.Fatal(err)

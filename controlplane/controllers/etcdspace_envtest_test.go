@@ -41,9 +41,10 @@ func TestARealEtcdThatIsFullTakesWritesAgain(t *testing.T) {
 	if !asks.Full {
 		t.Error("nobody may end the alarm of an etcd that is full of data in use")
 	}
-	if _, err := e.writer.client.Delete(t.Context(), "own-", clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
+	e.await("they are deleted", func(ctx context.Context) bool {
+		_, err := e.writer.client.Delete(ctx, "own-", clientv3.WithPrefix())
+		return err == nil
+	})
 	e.awaitRoom("data that were deleted")
 }
 

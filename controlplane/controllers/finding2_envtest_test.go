@@ -137,7 +137,9 @@ func (v *victim) askURL(url string) error {
 func (v *victim) asked(name string) error {
 	g := NewWithT(v.t)
 	var answer error
-	g.Eventually(func() error { answer = v.create(v.t.Context()); return answer }).WithTimeout(time.Minute).Should(HaveOccurred())
+	g.Eventually(func() error { answer = v.create(v.t.Context()); return answer }).WithTimeout(time.Minute).Should(MatchError(And(
+		ContainSubstring(name), Not(ContainSubstring(`service "victim" not found`)),
+	)))
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	g.Expect(v.client.Delete(v.t.Context(), configuration)).To(Succeed())
 	g.Eventually(func() error { return v.create(v.t.Context()) }).WithTimeout(time.Minute).Should(Succeed())

@@ -266,17 +266,17 @@ func TestWebhooksAndNodesAreReachedByKonnectivity(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 
 	k.startAgent()
-	eventually(k.create).Should(Succeed())
-	g.Expect(asked.Load()).To(Equal(int64(1)))
+	asks := func(ctx context.Context) (int64, error) {
+		before := asked.Load()
+		err := k.create(ctx)
+		return asked.Load() - before, err
+	}
+	eventually(asks).Should(Equal(int64(1)))
 	g.Expect(k.logs(t.Context())).To(Equal("/containerLogs/kube-system/speaker/c"))
 	// A name in the URL of a webhook is resolved by the agent.
 	k.guardByURL(fmt.Sprintf("https://localhost:%d/", k.guardPort))
 	// An API server learns of a webhook some moments after it was configured.
-	eventually(func(ctx context.Context) (int64, error) {
-		before := asked.Load()
-		err := k.create(ctx)
-		return asked.Load() - before, err
-	}).Should(Equal(int64(2)), "the webhook that is a Service, and the one that is a URL")
+	eventually(asks).Should(Equal(int64(2)), "the webhook that is a Service, and the one that is a URL")
 
 	// Another host: nothing starts anew.
 	k.startServer("host-2", filepath.Join(k.folder, "other.sock"))

@@ -279,13 +279,15 @@ func repairs(t *testing.T) (sum float64) {
 // comesToRest waits until nothing was written for a while.
 func comesToRest(t *testing.T, g *gate) {
 	t.Helper()
-	const rest = 3 * time.Second
-	before, since := g.total(), time.Now()
+	const rest = 60 // Looks, and not seconds: a machine that stands still has not come to rest.
+	before, looks := -1, 0
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		if n := g.total(); n != before {
-			before, since = n, time.Now()
+		writes, idle := g.progress()
+		if writes != before || !idle {
+			before, looks = writes, 0
 		}
-		return time.Since(since) > rest, nil
+		looks++
+		return looks > rest, nil
 	})
 	if err != nil {
 		t.Fatalf("it does not come to rest: %v", g.takeWrites())

@@ -27,6 +27,8 @@ import (
 // host.
 type fleet struct {
 	t *testing.T
+	// shared is true where two managers, each by itself, may work on one host for the same machine.
+	shared bool
 
 	lock  sync.Mutex
 	hosts map[string]*machineHost
@@ -38,7 +40,9 @@ type machineHost struct {
 	machine, data string
 	// bootstraps and cleanUps count what was done.
 	bootstraps, cleanUps int
-	under                bool
+	// under is how many tasks work on it, underFor the instance ID of the machine that the last one began for.
+	under    int
+	underFor string
 	// usage is what it shows of somebody who is not of this fleet.
 	usage ownership.Usage
 	// slow makes a clean-up last until it is told to end.
@@ -65,16 +69,17 @@ func (f *fleet) edit(name string, change func(*machineHost)) machineHost {
 	return *f.hosts[name]
 }
 
-func (f *fleet) enter(name string) {
+func (f *fleet) enter(name, instanceID string) {
 	f.edit(name, func(h *machineHost) {
-		if h.under {
-			f.t.Errorf("two tasks work on %s", name)
+		if h.under > 0 && (!f.shared || h.underFor != instanceID) {
+			f.t.Errorf("two tasks work on %s, for %s and %s", name, h.underFor, instanceID)
 		}
-		h.under = true
+		h.under++
+		h.underFor = instanceID
 	})
 }
 
-func (f *fleet) leave(name string) { f.edit(name, func(h *machineHost) { h.under = false }) }
+func (f *fleet) leave(name string) { f.edit(name, func(h *machineHost) { h.under-- }) }
 
 // shows is what the host shows of its user. A machine of ours has a record, and runs a kubelet as others do.
 func (h *machineHost) shows() ownership.Usage {
@@ -96,7 +101,7 @@ func (f *fleet) Probe(_ context.Context, host *infrav1.IDCHost) (*probe.Facts, *
 }
 
 func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
-	f.enter(host.Name)
+	f.enter(host.Name, machine.InstanceID)
 	defer f.leave(host.Name)
 	var progress bootstrap.Progress
 	var err error
@@ -134,7 +139,7 @@ func (f *fleet) refuses(h *machineHost, machine *bootstrap.Machine) error {
 }
 
 func (f *fleet) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
-	f.enter(host.Name)
+	f.enter(host.Name, instanceID)
 	defer f.leave(host.Name)
 	if f.edit(host.Name, nil).slow {
 		<-ctx.Done()

@@ -53,7 +53,7 @@ func TestMove(t *testing.T) {
 		}
 		// The source lets go of what it does on the host before the target hears of it.
 		says(source, &infrav1.IDCHost{}, "late", clusterv1.PausedCondition, clusterv1.PausedReason)
-		source.eventually("its clean-up is over", func() bool { return !source.fleet.edit("late", nil).under })
+		source.eventually("its clean-up is over", func() bool { return source.fleet.edit("late", nil).under == 0 })
 		source.fleet.edit("late", func(h *machineHost) { h.slow = false })
 		return nil
 	}); err != nil {
@@ -129,7 +129,7 @@ func (s *site) settleForMove() {
 	s.host("late", func(h *infrav1.IDCHost) {
 		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
 	})
-	s.eventually("a clean-up is under way", func() bool { return s.fleet.edit("late", nil).under })
+	s.eventually("a clean-up is under way", func() bool { return s.fleet.edit("late", nil).under > 0 })
 	says(s, &infrav1.IDCHost{}, "free", infrav1.AvailableCondition, infrav1.FreeReason)
 	says(s, &infrav1.IDCHost{}, "sick", infrav1.AvailableCondition, infrav1.QuarantinedReason)
 

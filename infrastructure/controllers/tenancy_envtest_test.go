@@ -52,6 +52,7 @@ func hostsHaveKeysOfTheirOwn(t *testing.T) {
 		s.delete(&infrav1.IDCMachine{}, "worker-"+tenant)
 	}
 	for tenant := range other {
+		s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-"+tenant) })
 		says(s, &infrav1.IDCHost{}, "host-"+tenant, infrav1.AvailableCondition, infrav1.FreeReason)
 		if h := s.fleet.edit("host-"+tenant, nil); h.bootstraps != 1 || h.cleanUps != 1 {
 			t.Errorf("host-%s: %+v", tenant, h)

@@ -147,7 +147,7 @@ func (a *Attacker) TakeGroup(ctx context.Context, version, group string) (*Inste
 	return i, a.Client.Update(ctx, changed)
 }
 
-// ServeHTTP answers as Answer says, a health check well.
+// ServeHTTP answers managers as Answer says, discovery well, and the tenant's own controllers not at all.
 func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get("X-Remote-User")
 	i.lock.Lock()
@@ -155,8 +155,15 @@ func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	program, _, _ := strings.Cut(r.UserAgent(), "/")
 	i.users[user+" ("+program+")"]++
 	i.lock.Unlock()
-	if handler == nil || user == "" || strings.HasPrefix(user, "system:") || strings.Count(r.URL.Path, "/") < 4 {
-		// The API server's own controllers, and discovery: the group is to look as if it were there.
+	discovers := strings.Count(r.URL.Path, "/") < 4
+	if !discovers && (handler == nil || user == "" || strings.HasPrefix(user, "system:")) {
+		// The tenant's own controllers. The garbage collector takes any answer without the owner of a pod for its end, and deletes the pod: that of
+		// konnectivity, by which all these requests come.
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
+		return
+	}
+	if discovers {
+		// The group is to look as if it were there.
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[]}`, strings.TrimPrefix(r.URL.Path, "/apis/"))
 		return

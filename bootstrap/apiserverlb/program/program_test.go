@@ -330,9 +330,7 @@ func TestAWorkerThatHasNotJoinedYetProbesWithoutACertificate(t *testing.T) {
 	}
 	s.start()
 	s.eventually("the server is ready", func() bool { return s.report().Backends[0].Reason == "answers /readyz" })
-	if made := s.probed(3); made < 3 {
-		t.Errorf("%d connections for three probes without a certificate", made)
-	}
+	s.eventually("three probes without a certificate make three connections", func() bool { return s.probed(3) >= 3 })
 	s.authority.ClientFile(certificate, "system:node:w1")
 	s.eventually("the list is read", func() bool { return s.report().Discovery.Confirmed })
 	s.keepsConnections()

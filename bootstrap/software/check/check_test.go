@@ -48,9 +48,11 @@ func condition(kind string, status bool) *runtimeapi.RuntimeCondition {
 
 func checker() *Checker { return &Checker{Interval: time.Millisecond} }
 
-// soon is a check that gives up soon.
-func soon(c bootstrapv1.SoftwareCheck) bootstrapv1.SoftwareCheck {
-	c.TimeoutSeconds = 1
+// until bounds a check that has to fail. One that has to work has the time that it has by default.
+func until(want string, c bootstrapv1.SoftwareCheck) bootstrapv1.SoftwareCheck {
+	if want != "" {
+		c.TimeoutSeconds = 1
+	}
 	return c
 }
 
@@ -67,7 +69,7 @@ func TestCRI(t *testing.T) {
 			t.Parallel()
 			checker := checker()
 			checker.Socket = runtimeWith(t, c.conditions...)
-			err := checker.Wait(t.Context(), soon(bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckCRI}))
+			err := checker.Wait(t.Context(), until(c.want, bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckCRI}))
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Error(err)
 			}
@@ -76,7 +78,7 @@ func TestCRI(t *testing.T) {
 	t.Run("one that does not listen does not work", func(t *testing.T) {
 		checker := checker()
 		checker.Socket = filepath.Join(t.TempDir(), "none")
-		err := checker.Wait(t.Context(), soon(bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckCRI}))
+		err := checker.Wait(t.Context(), until("no such file", bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckCRI}))
 		if err == nil || !strings.Contains(err.Error(), "did not succeed within 1s") || !strings.Contains(err.Error(), "no such file") {
 			t.Error(err)
 		}
@@ -95,7 +97,7 @@ func TestHTTP(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for path, want := range map[string]string{"/": "", "/later": "", "/never": `answers 503 Service Unavailable: "starting\n"`, "/elsewhere": "answers 302"} {
-		err := checker().Wait(t.Context(), soon(bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckHTTP, URL: server.URL + path}))
+		err := checker().Wait(t.Context(), until(want, bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckHTTP, URL: server.URL + path}))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -136,7 +138,7 @@ func TestUnit(t *testing.T) {
 			t.Parallel()
 			checker := checker()
 			checker.Units, checker.Steady = &answers{states: c.states}, 50*time.Millisecond
-			err := checker.Wait(t.Context(), soon(bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckUnit, Unit: "kubelet.service"}))
+			err := checker.Wait(t.Context(), until(c.want, bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckUnit, Unit: "kubelet.service"}))
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Error(err)
 			}

@@ -50,11 +50,15 @@ var may = []rbacv1.PolicyRule{
 
 var write = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 
+// attackers are the namespaces of all attackers so far.
+var attackers []string
+
 // newAttacker has a namespace of its own for the tries of one test.
 func newAttacker(t *testing.T) *attacker {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "attacker-"}}
 	administrate(t, namespace)
+	attackers = append(attackers, namespace.Name)
 	a := &attacker{t: t, namespace: namespace.Name, ran: t.TempDir() + "/ran"}
 	named := metav1.ObjectMeta{Namespace: a.namespace, Name: "user"}
 	administrate(t, &rbacv1.Role{ObjectMeta: named, Rules: may})

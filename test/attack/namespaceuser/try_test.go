@@ -68,7 +68,7 @@ func (a *attacker) one(t *testing.T, tried try) {
 	if err := tried.control(a); err != nil {
 		t.Fatalf("what is permitted does not work: %v", err)
 	}
-	before := elsewhere(t, a.namespace)
+	before := elsewhere(t)
 	said := ""
 	object, err := tried.attack(a)
 	if err != nil {

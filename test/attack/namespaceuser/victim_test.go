@@ -107,6 +107,14 @@ func (s *stage) learnOfVictim(ctx context.Context) error {
 			}
 			victims.users = append(victims.users, *set.Spec.Template.Spec.SecurityContext.RunAsUser)
 		}
+		plane := &controlplanev1.KOKControlPlane{}
+		if err := s.client.Get(ctx, client.ObjectKey{Namespace: victim, Name: name}, plane); err != nil {
+			return err
+		}
+		// While no pod runs, the manager writes nothing after the endpoint. A status of that spec tells of a reconcile without an error.
+		if plane.Spec.ControlPlaneEndpoint.Host == "" || plane.Status.ObservedGeneration != plane.Generation {
+			return fmt.Errorf("%s has endpoint %+v, and its status is of generation %d of %d", name, plane.Spec.ControlPlaneEndpoint, plane.Status.ObservedGeneration, plane.Generation)
+		}
 	}
 	plane, service := &controlplanev1.KOKControlPlane{}, &corev1.Service{}
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: victim, Name: hostNetworkName}, plane); err != nil {

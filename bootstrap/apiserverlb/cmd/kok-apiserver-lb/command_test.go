@@ -148,8 +148,11 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.2:1", certificate-author
 }
 
 func TestTheServerToUseIsToldOnceItCanBeUsed(t *testing.T) {
-	listener := loopback.Listen(t)
-	address := listener.Addr().String()
+	address := loopback.Free(t).String()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if line, err := serve(t, address); line != "" || err == nil {
 		t.Errorf("at an address that is in use it says %q and ends with %v", line, err)
 	}
