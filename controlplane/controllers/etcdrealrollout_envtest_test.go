@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
@@ -27,7 +28,9 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 	e.reach(3)
 	e.write()
 	first := e.starts[statustest.PodName(names.EtcdData, 0)]
-	leader := e.leads()
+	// The last member would go first, if it did not lead.
+	leader := statustest.PodName(names.EtcdData, 2)
+	e.letLead(leader)
 
 	e.revision = "second"
 	set := &appsv1.StatefulSet{ObjectMeta: e.meta("blue-etcd-data", names.EtcdData)}
@@ -49,6 +52,13 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 			elected = elected || m.Leader && m.Name != leader && len(replaced) < 2
 		}
 		return health, nil
+	}
+	change := e.reconciler.etcd.Change
+	e.reconciler.etcd.Change = func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error {
+		if updated := e.updated(); len(updated) < 2 {
+			t.Errorf("%s of %s when %v alone were replaced: the leader is to go last", kind, name, updated)
+		}
+		return change(ctx, kind, name, health, members, config)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), scaleRound, scalePatience, true, func(ctx context.Context) (bool, error) {
 		report := e.round(ctx)
@@ -76,6 +86,18 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 		t.Errorf("the first member was started %d times, want one more than %d", got, first)
 	}
 	e.expectNothingLost()
+}
+
+// letLead cordons the nodes of all other members until that one leads.
+func (e *realEtcd) letLead(member string) {
+	e.t.Helper()
+	for other := range e.members {
+		if other != member {
+			e.cordon(e.nodeOf(other), true)
+			defer e.cordon(e.nodeOf(other), false)
+		}
+	}
+	e.await(member+" leads", func(ctx context.Context) bool { return leaderOf(e.round(ctx)) == member })
 }
 
 // leads waits until all is well, and tells who leads.
