@@ -157,8 +157,8 @@ func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.lock.Unlock()
 	discovers := strings.Count(r.URL.Path, "/") < 4
 	if !discovers && (handler == nil || user == "" || strings.HasPrefix(user, "system:")) {
-		// The tenant's own controllers. The garbage collector takes any answer without the owner of a pod for its end, and deletes the pod: that of
-		// konnectivity, by which all these requests come.
+		// The tenant's own controllers. Told that there is nothing, they may delete pods, and those of konnectivity are the way of all these
+		// requests.
 		http.Error(w, "try again later", http.StatusServiceUnavailable)
 		return
 	}
