@@ -19,7 +19,8 @@
 //
 // A node takes no step back. What is wanted has an order: the time for which the rotation was asked, and the number of its step.
 // Before the program changes anything for a goal, it writes the goal's order into a file beside kubelet's certificates. It refuses an earlier
-// goal, which a restore of etcd brings back with its DaemonSet. A node that joined later has no such file: it refuses a goal whose first CA, that from before the rotation, it does not trust
+// goal, which a restore of etcd brings back with its DaemonSet. A node that joined later has no such file. There the program refuses a goal
+// whose first CA, that from before the rotation, the node does not trust
 // (docs/decisions/certificates.md#the-cluster-ca-is-shown-late-and-nodes-follow-by-a-daemonset).
 //
 // What is decided is apart from what is done: Decide of package node is pure. Each step may be killed anywhere, and is done again.

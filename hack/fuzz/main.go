@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -34,6 +35,10 @@ func run(ctx context.Context, each time.Duration, only string) error {
 	if err != nil {
 		return err
 	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return fmt.Errorf("find the folder for the corpus: %w", err)
+	}
 	fuzzed := 0
 	var failures []error
 	for _, t := range all {
@@ -41,7 +46,7 @@ func run(ctx context.Context, each time.Duration, only string) error {
 			continue
 		}
 		fmt.Printf("---- %s\n", t)
-		if err := fuzz(ctx, t, each); err != nil {
+		if err := fuzz(ctx, t, each, filepath.Join(cache, "kok-fuzz")); err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", t, err))
 		}
 		if ctx.Err() != nil {
@@ -60,30 +65,32 @@ func run(ctx context.Context, each time.Duration, only string) error {
 	return errors.Join(failures...)
 }
 
-// fuzz fuzzes one target; its seeds run first. Go 1.26 may call it a failure that the time was over, without an input that fails
-// (https://go.dev/issue/75804): what fails without one is tried once more, and a seed that fails does so again.
-func fuzz(ctx context.Context, t target, each time.Duration) error {
-	before, err := t.inputs()
+// fuzz fuzzes one target; its seeds run first. An interrupt ends it when its time is over: with -fuzztime, Go 1.26 may call that a failure
+// (https://go.dev/issue/75804). Go keeps inputs that fail in testdata/fuzz of the package, and those that lead to new code in the folder corpus.
+func fuzz(ctx context.Context, t target, each time.Duration, corpus string) error {
+	temporary, err := os.MkdirTemp("", "fuzz")
 	if err != nil {
-		return err
+		return fmt.Errorf("make a folder for the test program: %w", err)
 	}
-	failure := once(ctx, t, each)
-	after, err := t.inputs()
-	if err != nil {
-		return errors.Join(failure, err)
+	defer func() { _ = os.RemoveAll(temporary) }()
+	binary := filepath.Join(temporary, "fuzz.test")
+	if err := command(ctx, t, "go", "test", "-c", "-vet=off", "-fuzz=^"+t.name+"$", "-o", binary, t.pkg).Run(); err != nil {
+		return fmt.Errorf("build the test program: %w", err)
 	}
-	if failure == nil || after > before || ctx.Err() != nil {
-		return failure
+	cmd := command(ctx, t, binary, "-test.run=^"+t.name+"$", "-test.fuzz=^"+t.name+"$", "-test.fuzzminimizetime="+minimizeTime,
+		"-test.fuzzcachedir="+filepath.Join(corpus, filepath.FromSlash(t.pkg)))
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the test program: %w", err)
 	}
-	fmt.Printf("%s failed and kept no input: it is fuzzed once more\n", t)
-	return once(ctx, t, each)
+	defer time.AfterFunc(each, func() { _ = cmd.Process.Signal(os.Interrupt) }).Stop()
+	return cmd.Wait()
 }
 
-func once(ctx context.Context, t target, each time.Duration) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-run=^"+t.name+"$", "-fuzz=^"+t.name+"$", "-fuzztime="+each.String(), "-fuzzminimizetime="+minimizeTime, t.pkg)
+// command is a program that runs in the folder of a target's package until it ends, or the context does.
+func command(ctx context.Context, t target, name string, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, arguments...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.folder, os.Stdout, os.Stderr
-	// Go ends what it fuzzes on an interrupt, and keeps what it found.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
-	return cmd.Run()
+	return cmd
 }

@@ -26,41 +26,19 @@ func TestWhatReadsFromOutsideIsFuzzed(t *testing.T) {
 	}
 }
 
-// fuzzed is a package whose targets leave a folder "ran" when they run, and "again" when they run once more.
 const fuzzed = `package fuzzed
 
-import (
-	"flag"
-	"os"
-	"testing"
-)
+import "testing"
 
-func begins() (first bool) {
-	if flag.Lookup("test.fuzzworker").Value.String() == "true" {
-		return false
-	}
-	if os.Mkdir("ran", 0o700) == nil {
-		return true
-	}
-	_ = os.Mkdir("again", 0o700)
-	return false
-}
-
-func FuzzOnce(f *testing.F) {
-	if begins() {
-		f.Fatal("no input is to blame")
-	}
-	f.Fuzz(func(*testing.T, bool) {})
-}
+func FuzzNothing(f *testing.F) { f.Fuzz(func(*testing.T, bool) {}) }
 
 func FuzzSeed(f *testing.F) {
-	begins()
 	f.Add(true)
 	f.Fuzz(func(t *testing.T, _ bool) { t.Fatal("the seed is to blame") })
 }
 
 func FuzzInput(f *testing.F) {
-	begins()
+	f.Add(false)
 	f.Fuzz(func(t *testing.T, input bool) {
 		if input {
 			t.Fatal("an input is to blame")
@@ -69,11 +47,11 @@ func FuzzInput(f *testing.F) {
 }
 `
 
-func TestWhatKeepsNoInputIsFuzzedOnceMore(t *testing.T) {
-	for name, want := range map[string]struct{ fails, again bool }{
-		"FuzzOnce":  {fails: false, again: true},
-		"FuzzSeed":  {fails: true, again: true},
-		"FuzzInput": {fails: true, again: false},
+func TestATargetFailsByItsSeedsAndByInputsThatAreKept(t *testing.T) {
+	for name, want := range map[string]struct{ fails, keeps bool }{
+		"FuzzNothing": {},
+		"FuzzSeed":    {fails: true},
+		"FuzzInput":   {fails: true, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -82,10 +60,10 @@ func TestWhatKeepsNoInputIsFuzzedOnceMore(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := fuzz(t.Context(), target{pkg: "fuzzed", folder: folder, name: name}, time.Second)
-			_, missing := os.Stat(filepath.Join(folder, "again"))
-			if fails, again := err != nil, missing == nil; fails != want.fails || again != want.again {
-				t.Errorf("it ends with %v, and it is %t that it was fuzzed once more", err, again)
+			err := fuzz(t.Context(), target{pkg: "fuzzed", folder: folder, name: name}, 3*time.Second, t.TempDir())
+			kept, _ := os.ReadDir(filepath.Join(folder, "testdata", "fuzz", name))
+			if fails, keeps := err != nil, len(kept) > 0; fails != want.fails || keeps != want.keeps {
+				t.Errorf("it ends with %v, and keeps %v", err, kept)
 			}
 		})
 	}

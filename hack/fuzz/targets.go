@@ -2,16 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/golist"
 )
 
-// target is one function that go test fuzzes, and the folder of its package.
+// target is one function that Go fuzzes, and the folder of its package.
 type target struct{ pkg, folder, name string }
 
 func (t target) String() string { return t.pkg + " " + t.name }
@@ -33,13 +28,4 @@ func find(ctx context.Context, patterns ...string) ([]target, error) {
 		}
 	}
 	return all, nil
-}
-
-// inputs is how many inputs are kept for a target: seeds, and those that failed.
-func (t target) inputs() (int, error) {
-	kept, err := os.ReadDir(filepath.Join(t.folder, "testdata", "fuzz", t.name))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("count the inputs of %s: %w", t, err)
-	}
-	return len(kept), nil
 }

@@ -157,8 +157,8 @@ func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.lock.Unlock()
 	discovers := strings.Count(r.URL.Path, "/") < 4
 	if !discovers && (handler == nil || user == "" || strings.HasPrefix(user, "system:")) {
-		// The tenant's own controllers. Told that there is nothing, they may delete pods, and those of konnectivity are the way of all these
-		// requests.
+		// The tenant's own controllers ask, too. A controller that gets an empty answer may delete pods of konnectivity, and then no manager's
+		// request comes here any more.
 		http.Error(w, "try again later", http.StatusServiceUnavailable)
 		return
 	}

@@ -86,11 +86,11 @@ func TestAJournal(t *testing.T) {
 		}
 	}
 
-	until("writes and reads", func(r *Result) bool { return r.Acknowledged > 50 && r.Read > 10 })
+	until("writes and reads of most of what is due", func(r *Result) bool { return r.Acknowledged > max(50, r.Due/2) && r.Read > 10 })
 	if name, text, ok := j.First(); name != "test-0" || text == "" || !ok {
 		t.Errorf("the first key is %q with %q, %t", name, text, ok)
 	}
-	if r := j.Result(); len(r.Failed) > 0 || r.Acknowledged <= r.Due/10 {
+	if r := j.Result(); len(r.Failed) > 0 {
 		t.Errorf("while nothing happens %q failed: %s", r.Failed, r)
 	}
 	if opened := way.openings(); opened < 2*50/freshEvery {

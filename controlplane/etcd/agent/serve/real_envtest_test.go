@@ -252,22 +252,19 @@ func (w *world) expected(running []*member) *member {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
-	var expected *member
-	must(w, wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		for _, m := range running {
-			status, err := w.client.Status(ctx, m.endpoint)
-			switch {
-			case err != nil:
-				w.Log(err)
-				return false, nil //nolint:nilerr // It is asked again.
-			case status.Leader != 0 && status.Leader != status.Header.MemberId:
-				expected = m
-				return true, nil
-			}
+	for _, m := range running {
+		var status *clientv3.StatusResponse
+		must(w, wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			var err error
+			status, err = w.client.Status(ctx, m.endpoint)
+			return err == nil && status.Leader != 0, nil
+		}))
+		if status.Leader != status.Header.MemberId {
+			return m
 		}
-		return false, nil
-	}))
-	return expected
+	}
+	w.Fatal("nobody follows")
+	return nil
 }
 
 func s3Of(server s3server.Server) backup.Store {
