@@ -5,13 +5,14 @@ package controllers
 import (
 	"context"
 	"crypto/tls"
-	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
@@ -28,32 +29,25 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 	e.reach(3)
 	e.write()
 	first := e.starts[statustest.PodName(names.EtcdData, 0)]
+	e.late = true
 	// The last member would go first, if it did not lead.
-	leader := statustest.PodName(names.EtcdData, 2)
-	e.letLead(leader)
+	e.letLead(statustest.PodName(names.EtcdData, 2))
 
 	e.revision = "second"
 	set := &appsv1.StatefulSet{ObjectMeta: e.meta("blue-etcd-data", names.EtcdData)}
 	set.Spec.Replicas, set.Spec.UpdateStrategy.Type = ptr.To[int32](3), appsv1.OnDeleteStatefulSetStrategyType
 	set.Status.UpdateRevision = e.revision
 	e.create(set)
-	var replaced []string
-	// back are members that followed a leader since they were replaced. elected is true when a busy machine had the members elect another
-	// leader before the operator asked for one.
-	back, elected := map[string]bool{}, false
-	check := e.reconciler.etcd.Check
+	// seen is what the operator saw of etcd when it decided in this round.
+	var seen *etcd.Health
+	check, change := e.reconciler.etcd.Check, e.reconciler.etcd.Change
 	e.reconciler.etcd.Check = func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 		health, err := check(ctx, members, config)
-		if err != nil {
-			return nil, err
+		if seen == nil {
+			seen = health
 		}
-		for _, m := range health.Members {
-			back[m.Name] = back[m.Name] || m.Answered && m.Follows
-			elected = elected || m.Leader && m.Name != leader && len(replaced) < 2
-		}
-		return health, nil
+		return health, err
 	}
-	change := e.reconciler.etcd.Change
 	e.reconciler.etcd.Change = func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error {
 		if updated := e.updated(); len(updated) < 2 {
 			t.Errorf("%s of %s when %v alone were replaced: the leader is to go last", kind, name, updated)
@@ -61,26 +55,22 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 		return change(ctx, kind, name, health, members, config)
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), scaleRound, scalePatience, true, func(ctx context.Context) (bool, error) {
+		seen = nil
 		report := e.round(ctx)
-		for _, name := range e.updated() {
-			if slices.Contains(replaced, name) {
-				continue
-			}
-			for _, former := range replaced {
-				if !back[former] {
-					t.Errorf("%s was replaced before %s followed a leader again", name, former)
+		for _, member := range e.withoutPod() {
+			for _, m := range seen.Members {
+				if m.Name == member && m.Leader {
+					t.Errorf("%s was stopped while it led", member)
+				}
+				if m.Name != member && (!m.Answered || !m.Follows) {
+					t.Errorf("%s was stopped while %s did not follow a leader", member, m.Name)
 				}
 			}
-			replaced = append(replaced, name)
-			delete(back, name)
 		}
-		return len(replaced) == 3 && len(report.Problems()) == 0 && report.Rollout == "", nil
+		return len(e.updated()) == 3 && len(report.Problems()) == 0 && report.Rollout == "", nil
 	})
 	if err != nil {
-		t.Fatalf("%v; replaced are %v", err, replaced)
-	}
-	if !elected && replaced[2] != leader {
-		t.Errorf("they were replaced in the order %v, and %s led", replaced, leader)
+		t.Fatalf("%v; replaced are %v", err, e.updated())
 	}
 	if got := e.starts[statustest.PodName(names.EtcdData, 0)]; got != first+1 {
 		t.Errorf("the first member was started %d times, want one more than %d", got, first)
@@ -119,6 +109,21 @@ func leaderOf(health *operator.Report) string {
 		}
 	}
 	return ""
+}
+
+// withoutPod are the members whose pods were deleted in this round.
+func (e *realEtcd) withoutPod() []string {
+	e.t.Helper()
+	var without []string
+	for member := range e.members {
+		err := e.host.Get(e.t.Context(), client.ObjectKey{Namespace: "team", Name: member}, &corev1.Pod{})
+		if apierrors.IsNotFound(err) {
+			without = append(without, member)
+		} else if err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	return without
 }
 
 // updated are the members whose pods have the last revision.

@@ -74,6 +74,8 @@ type realEtcd struct {
 	starts map[string]int
 	// revision is that of the template of pods.
 	revision string
+	// late is true when a member starts one round after its pod was created.
+	late bool
 	// tells is true when pods say how they are, as kubelet has it. Else they are ready from their first moment.
 	tells bool
 	// unchecked is true when members do not compare their data with that of others when they start.
@@ -277,7 +279,7 @@ func (e *realEtcd) followMembers(ctx context.Context, s *scope) {
 		switch {
 		case !exists:
 			e.create(e.newPod(member, host))
-			if host == "" {
+			if host == "" || e.late {
 				continue
 			}
 		case pod.Spec.NodeName == "" || !e.members[member].ended():

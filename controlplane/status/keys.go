@@ -91,7 +91,8 @@ func (r Rotation) line() string {
 }
 
 // unseen names what the manager cannot see that needs the former key of a prepared rotation, or still lacks the new one. It
-// returns an empty text if there is nothing of that. For what ends by itself it tells the latest end, as far as spec tells it, counted from Record.Since.
+// returns an empty text if there is nothing of that. For what ends by itself it tells the latest end, as far as spec tells it, counted from
+// Record.Since.
 func unseen(r Rotation, spec *controlplanev1.KOKControlPlaneSpec) string {
 	endsBy := func(life time.Duration) string {
 		since, err := time.Parse(time.RFC3339, r.Record.Since)

@@ -65,8 +65,9 @@ func run(ctx context.Context, each time.Duration, only string) error {
 	return errors.Join(failures...)
 }
 
-// fuzz fuzzes one target; its seeds run first. An interrupt ends it when its time is over: with -fuzztime, Go 1.26 may call that a failure
-// (https://go.dev/issue/75804). Go keeps inputs that fail in testdata/fuzz of the package, and those that lead to new code in the folder corpus.
+// fuzz fuzzes one target; its seeds run first. When its time is over, an interrupt ends it. The flag -fuzztime would end it, too, but Go 1.26
+// may report that end as a failure (https://go.dev/issue/75804). Go keeps inputs that fail in testdata/fuzz of the package, and inputs that
+// lead to new code in the folder corpus.
 func fuzz(ctx context.Context, t target, each time.Duration, corpus string) error {
 	temporary, err := os.MkdirTemp("", "fuzz")
 	if err != nil {

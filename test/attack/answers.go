@@ -155,17 +155,15 @@ func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	program, _, _ := strings.Cut(r.UserAgent(), "/")
 	i.users[user+" ("+program+")"]++
 	i.lock.Unlock()
-	discovers := strings.Count(r.URL.Path, "/") < 4
-	if !discovers && (handler == nil || user == "" || strings.HasPrefix(user, "system:")) {
-		// The tenant's own controllers ask, too. A controller that gets an empty answer may delete pods of konnectivity, and then no manager's
-		// request comes here any more.
-		http.Error(w, "try again later", http.StatusServiceUnavailable)
-		return
-	}
-	if discovers {
-		// The group is to look as if it were there.
+	switch {
+	case strings.Count(r.URL.Path, "/") < 4: // Discovery: the group is to look as if it were there.
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[]}`, strings.TrimPrefix(r.URL.Path, "/apis/"))
+		return
+	case handler == nil, user == "", strings.HasPrefix(user, "system:"):
+		// The tenant's own controllers ask, too. A controller that gets an empty answer may delete pods of konnectivity. Then no request of a
+		// manager comes here any more.
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())

@@ -86,8 +86,8 @@ func list(t *testing.T, options ...client.ListOption) []unstructured.Unstructure
 	return all
 }
 
-// elsewhere is what people and managers wrote of all that is not in a namespace of an attacker, and not the claims of its port blocks.
-// Managers still work on what earlier attackers made.
+// elsewhere is what people and managers wrote of all that is not in the namespaces of attackers, without the claims of their port blocks. It
+// leaves out earlier attackers, too, because managers still work on what those made.
 func elsewhere(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
