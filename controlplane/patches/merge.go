@@ -75,7 +75,14 @@ func checkShape(patchType controlplanev1.PatchType, change []byte) error {
 	return nil
 }
 
-func mergeJSON(patchType controlplanev1.PatchType, original, change []byte, object client.Object) ([]byte, error) {
+// mergeJSON merges a change into an object. Texts of persons must not end the program: the library panics where a value that
+// tells the entries of a list apart is itself a list or a map, and such a change is refused.
+func mergeJSON(patchType controlplanev1.PatchType, original, change []byte, object client.Object) (merged []byte, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			merged, err = nil, fmt.Errorf("%v: write each name, and whatever else tells the entries of a list apart, as one plain value", panicked)
+		}
+	}()
 	if patchType != controlplanev1.PatchJSON6902 {
 		return strategicpatch.StrategicMergePatch(original, change, object)
 	}

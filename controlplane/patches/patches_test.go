@@ -145,6 +145,8 @@ func TestPatchesThatAreRefused(t *testing.T) {
 			scheduler + `it makes no valid object: unknown field "spec.template.spec.containers[0].resources.limit"`},
 		{"no quantity", schedulerPods(`{"containers":[{"name":"kube-scheduler","resources":{"limits":{"cpu":"one"}}}]}`),
 			scheduler + `it makes no valid object: quantities must match the regular expression`},
+		{"name that is a list", schedulerPods(`{"volumes":[{"name":[0]}]}`),
+			scheduler + "it does not apply to the rendered cluster-kube-scheduler: runtime error: comparing uncomparable type []interface {}: write each name, and whatever else tells the entries of a list apart, as one plain value"},
 		{"growth by copies", operations("kube-apiserver", "ConfigMap",
 			slices.Repeat([]string{"{op: copy, from: /data, path: /data/a}"}, 30)...), "exceeding the limit 262144"},
 
@@ -544,6 +546,7 @@ func FuzzApply(f *testing.F) {
 		"spec: {template: {spec: {volumes: [{name: kok-certs, $retainKeys: a}]}}}", "data: [a]", "data: {a: {b: c}}",
 		"- {op: add, path: /spec/template/spec/containers/-, value: null}", "- {op: move, from: /spec, path: /metadata}",
 		"- {op: copy, from: '', path: /a}", "- {op: remove, path: ''}", "- null", "- {op: add, path: /spec/template/spec/tolerations/-1, value: {}}",
+		"spec: {template: {spec: {volumes: [{name: [0]}]}}}", "spec: {template: {spec: {volumes: [{name: {a: b}}], tolerations: [{key: [a]}]}}}",
 		"a: &a [b]\nc: [*a, *a]", "---\n---\n", "? [a]\n: b",
 	} {
 		for kind := range uint8(4) {
