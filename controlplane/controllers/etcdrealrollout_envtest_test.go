@@ -58,6 +58,9 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 		seen = nil
 		report := e.round(ctx)
 		for _, member := range e.withoutPod() {
+			if seen == nil {
+				t.Fatalf("%s was stopped, and no member had been asked", member)
+			}
 			for _, m := range seen.Members {
 				if m.Name == member && m.Leader {
 					t.Errorf("%s was stopped while it led", member)

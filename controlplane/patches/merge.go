@@ -75,16 +75,9 @@ func checkShape(patchType controlplanev1.PatchType, change []byte) error {
 	return nil
 }
 
-// mergeJSON merges a change into an object. Texts of persons must not end the program: the library panics where a value that
-// tells the entries of a list apart is itself a list or a map, and such a change is refused.
-func mergeJSON(patchType controlplanev1.PatchType, original, change []byte, object client.Object) (merged []byte, err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			merged, err = nil, fmt.Errorf("%v: write each name, and whatever else tells the entries of a list apart, as one plain value", panicked)
-		}
-	}()
+func mergeJSON(patchType controlplanev1.PatchType, original, change []byte, object client.Object) ([]byte, error) {
 	if patchType != controlplanev1.PatchJSON6902 {
-		return strategicpatch.StrategicMergePatch(original, change, object)
+		return mergePart(original, change, object)
 	}
 	operations, err := jsonpatch.DecodePatch(change)
 	if err != nil {
@@ -93,6 +86,17 @@ func mergeJSON(patchType controlplanev1.PatchType, original, change []byte, obje
 	options := jsonpatch.NewApplyOptions()
 	options.AccumulatedCopySizeLimit = maxSize
 	return operations.ApplyWithOptions(original, options)
+}
+
+// mergePart merges a part of an object into it. The library panics where a value that tells the entries of a list apart is itself a
+// list or a map. Texts of persons must not end the program, so such a part is refused.
+func mergePart(original, part []byte, object client.Object) (merged []byte, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			merged, err = nil, fmt.Errorf("%v: write each name, and whatever else tells the entries of a list apart, as one plain value", panicked)
+		}
+	}()
+	return strategicpatch.StrategicMergePatch(original, part, object)
 }
 
 // toJSON reads one document of YAML, which JSON is too.

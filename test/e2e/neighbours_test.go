@@ -145,7 +145,7 @@ func (n *neighbourhood) measureLoaded(ctx context.Context, round int) {
 	n.loaded = n.loaded.Plus(reads)
 	n.done.Written += written
 	n.done.Failed += report.Failed - reportBefore.Failed
-	n.done.Missed += report.Missed - reportBefore.Missed
+	n.done.Due += report.Due - reportBefore.Due
 	n.done.Events += report.Events - reportBefore.Events
 	if round == 0 || report.Held < n.held {
 		n.held = report.Held
@@ -185,7 +185,7 @@ func (n *neighbourhood) tell() {
 	figure("neighbour_failed_reads", len(n.idle.Failed)+len(n.loaded.Failed), "reads")
 	figure("noisy_writes_per_second", perSecond(float64(n.done.Written), 0), fmt.Sprintf("writes/s of %d", noisyWrites))
 	figure("noisy_failed_writes", n.done.Failed, "writes")
-	figure("noisy_missed_writes", n.done.Missed, "writes that were due while too many were under way")
+	figure("noisy_missed_writes", n.done.Due-n.done.Written-n.done.Failed, fmt.Sprintf("writes that were not made, of %d", n.done.Due))
 	figure("noisy_watches", n.held, fmt.Sprintf("watches of %d", noisyWatches))
 	figure("noisy_events_per_second", perSecond(float64(n.done.Events), 0), "events/s")
 	figure("noisy_cpu_cores", perSecond(n.used.CPU.Seconds(), 2), "cores")
@@ -202,8 +202,7 @@ func (n *neighbourhood) expect() {
 	// Fewer would be no measurement: of the reads, or of the load.
 	Expect(len(n.idle.Times)).To(BeNumerically(">", rounds*quietReads*int(idleTime.Seconds())/2), "reads of an idle tenant")
 	Expect(len(n.loaded.Times)).To(BeNumerically(">", rounds*quietReads*int(loadedTime.Seconds())/2), "reads beside the noise")
-	// In the lab the processors that all hosts share bound the rate: 40 to 70 were seen.
-	Expect(float64(n.done.Written)/n.took.Seconds()).To(BeNumerically(">", noisyWrites/10), "writes a second")
+	Expect(float64(n.done.Written)/n.took.Seconds()).To(BeNumerically(">", noisyWrites/4), "writes a second")
 	Expect(n.ratio()).To(BeNumerically("<=", muchSlower), "p99 beside the noise, %s, to that without it, %s", n.loaded.Quantile(0.99), n.idle.Quantile(0.99))
 }
 

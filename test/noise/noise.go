@@ -51,9 +51,9 @@ type Settings struct {
 
 // Report counts what was done since the start.
 type Report struct {
-	// Written are writes that were acknowledged, Failed those that were not, Missed those that were due while too many were
-	// under way.
-	Written, Failed, Missed int
+	// Due are the writes that the rate asks for until now. Written were acknowledged, Failed were not. The others are under way or were
+	// not made: too many were under way, or this program got too little time of the processors.
+	Due, Written, Failed int
 	// Held is how many watches are open now and have brought something.
 	Held int
 	// Events are what watches brought, Ended how many watches ended by themselves.
@@ -65,15 +65,15 @@ type Report struct {
 // noise is load that runs.
 type noise struct {
 	settings *Settings
+	began    time.Time
 	slots    chan struct{}
 
-	written, failed, missed, held, events, ended atomic.Int64
-	problem                                      atomic.Value
+	written, failed, held, events, ended atomic.Int64
+	problem                              atomic.Value
 }
 
 // make loads the tenant until the context ends.
 func (s *Settings) make(ctx context.Context, started func(*noise)) error {
-	n := &noise{settings: s, slots: make(chan struct{}, underWay)}
 	shared := make([]corev1client.ConfigMapInterface, len(s.Servers))
 	for i := range shared {
 		var err error
@@ -84,6 +84,7 @@ func (s *Settings) make(ctx context.Context, started func(*noise)) error {
 	if err := s.prepare(ctx, shared[0]); err != nil {
 		return err
 	}
+	n := &noise{settings: s, began: time.Now(), slots: make(chan struct{}, underWay)}
 	started(n)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -136,7 +137,6 @@ func (n *noise) write(ctx context.Context, api corev1client.ConfigMapInterface, 
 	case n.slots <- struct{}{}:
 		defer func() { <-n.slots }()
 	default:
-		n.missed.Add(1)
 		return
 	}
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -192,7 +192,7 @@ func (n *noise) note(what string, err error) {
 func (n *noise) report() Report {
 	problem, _ := n.problem.Load().(string)
 	return Report{
-		Written: int(n.written.Load()), Failed: int(n.failed.Load()), Missed: int(n.missed.Load()),
+		Due: int(time.Since(n.began).Seconds() * float64(n.settings.Writes)), Written: int(n.written.Load()), Failed: int(n.failed.Load()),
 		Held: int(n.held.Load()), Events: int(n.events.Load()), Ended: int(n.ended.Load()), Problem: problem,
 	}
 }
