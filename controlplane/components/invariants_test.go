@@ -361,7 +361,7 @@ func listeners(t *testing.T, in *components.Input, component string, container c
 	return found
 }
 
-// Startup and readiness decide how long a creation takes.
+// Startup decides how long a creation takes; kubelet asks for readiness at once after it. What runs is asked seldom, as each probe costs.
 func TestProbesAskPortsThatExist(t *testing.T) {
 	eachRendering(t, func(t *testing.T, _ *components.Input, _ components.Component, objects []client.Object) {
 		container := podIn(t, objects).Spec.Containers[0]
@@ -375,8 +375,8 @@ func TestProbesAskPortsThatExist(t *testing.T) {
 			if !slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == probe.HTTPGet.Port.IntVal }) {
 				t.Errorf("the %s probe asks port %s, which is not declared", name, probe.HTTPGet.Port.String())
 			}
-			if name != "liveness" && probe.PeriodSeconds != 1 {
-				t.Errorf("the %s probe asks every %d s", name, probe.PeriodSeconds)
+			if want := map[string]int32{"startup": 1, "readiness": 3, "liveness": 10}[name]; probe.PeriodSeconds != want {
+				t.Errorf("the %s probe asks every %d s, want %d", name, probe.PeriodSeconds, want)
 			}
 		}
 	})
