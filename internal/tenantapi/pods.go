@@ -3,11 +3,8 @@ package tenantapi
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -17,8 +14,8 @@ const (
 	podsPages = 1500
 )
 
-// EachPod calls the callback with each pod of a tenant. The callback must not keep it. A tenant with more pods than Kubernetes supports
-// counts as hostile.
+// EachPod calls the callback with each pod of a tenant. The callback must not keep it, and checks what it takes of its owners. A tenant
+// with more pods than Kubernetes supports counts as hostile.
 func EachPod(ctx context.Context, guard *Guard, tenant client.Reader, do func(*corev1.Pod)) error {
 	next := ""
 	for range podsPages {
@@ -27,8 +24,8 @@ func EachPod(ctx context.Context, guard *Guard, tenant client.Reader, do func(*c
 			return fmt.Errorf("list the pods of the tenant: %w", err)
 		}
 		for i := range page.Items {
-			// What is told of a pod has its name, or that of its owner.
-			if !named(&page.Items[i]) {
+			// API servers check no name or kind of an owner: those of an ordinary pod may be anything.
+			if pod := &page.Items[i]; !named(pod) || pod.Namespace == "" {
 				return guard.refuse(TooLarge, "it lists a pod with a name that no API server takes")
 			}
 			do(&page.Items[i])
@@ -38,20 +35,4 @@ func EachPod(ctx context.Context, guard *Guard, tenant client.Reader, do func(*c
 		}
 	}
 	return guard.refuse(TooMany, fmt.Sprintf("it lists more than %d pods", podsPage*podsPages))
-}
-
-func named(pod *corev1.Pod) bool {
-	subdomains := []string{pod.Name}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		if len(validation.IsDNS1035Label(strings.ToLower(owner.Kind))) > 0 {
-			return false
-		}
-		subdomains = append(subdomains, owner.Name)
-	}
-	for _, name := range subdomains {
-		if len(validation.IsDNS1123Subdomain(name)) > 0 {
-			return false
-		}
-	}
-	return len(validation.IsDNS1123Label(pod.Namespace)) == 0
 }

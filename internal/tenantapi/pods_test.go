@@ -17,15 +17,17 @@ func TestPagesOfPodsWithoutAnEndAreNotAskedFor(t *testing.T) {
 		pod, kind, owner string
 		says             string
 	}{
-		"one page":                  {1, "pod", "", "", ""},
-		"a pod with an owner":       {1, "pod", "ReplicaSet", "web-0123456789", ""},
-		"as many as there may be":   {podsPages, "pod", "", "", ""},
-		"one more":                  {podsPages + 1, "pod", "", "", "more than 150000 pods"},
-		"no end":                    {0, "pod", "", "", "more than 150000 pods"},
-		"a name that is too long":   {1, long, "", "", "a name that no API server takes"},
-		"a name with a new line":    {1, "a\nb", "", "", "a name that no API server takes"},
-		"an owner with a long name": {1, "pod", "ReplicaSet", long, "a name that no API server takes"},
-		"an owner of no kind":       {1, "pod", "a b", "web", "a name that no API server takes"},
+		"one page":                {1, "pod", "", "", ""},
+		"a pod with an owner":     {1, "pod", "ReplicaSet", "web-0123456789", ""},
+		"as many as there may be": {podsPages, "pod", "", "", ""},
+		"one more":                {podsPages + 1, "pod", "", "", "more than 150000 pods"},
+		"no end":                  {0, "pod", "", "", "more than 150000 pods"},
+		"a name that is too long": {1, long, "", "", "a name that no API server takes"},
+		"a name with a new line":  {1, "a\nb", "", "", "a name that no API server takes"},
+		// API servers take owners of any kind and name.
+		"an owner with a long name":               {1, "pod", "ReplicaSet", long, ""},
+		"an owner whose name is no DNS subdomain": {1, "pod", "ClusterRole", "system:node", ""},
+		"an owner whose kind is no DNS label":     {1, "pod", "A_b", "web", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tenant := &pages{limit: podsPage, count: test.pages, fill: func(list client.ObjectList, _ *client.ListOptions) bool {
