@@ -236,7 +236,7 @@ func (v *clusterCAProbe) see(ctx context.Context) (clusterCASeen, error) {
 		}
 		seen.owners, seen.moreOwners = owners.first(v.names)
 	}
-	behind, err := nodekeys.Behind(ctx, c, v.nodes)
+	behind, err := nodekeys.Behind(ctx, v.api.Guard(), c, v.nodes)
 	if err != nil {
 		return seen, err
 	}

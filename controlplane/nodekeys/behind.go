@@ -3,7 +3,6 @@ package nodekeys
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,18 +10,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 const (
-	// page is the number of objects in a page, pages the greatest number of pages: Kubernetes has 5,000 Nodes at most.
-	page  = 100
-	pages = 100
-	// longest bounds a reason, which comes from the tenant, in bytes.
-	longest = 250
+	// longest bounds a reason, which comes from the tenant, in bytes. lookedAt is how much is looked at of what the tenant says.
+	longest  = 250
+	lookedAt = 16 * longest
 )
 
 // Lag is a node of the tenant that does not have what is wanted yet.
@@ -36,8 +34,9 @@ type Lag struct {
 func (l Lag) String() string { return fmt.Sprintf("%s (%s)", l.Node, l.Why) }
 
 // Behind returns the nodes of the tenant that do not have what is wanted yet, in the order of their names. A node has it when a pod of the
-// DaemonSet is ready there that was made for what is wanted. Behind fails when the tenant's API server does not answer.
-func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]Lag, error) {
+// DaemonSet is ready there that was made for what is wanted. Behind fails when the tenant's API server does not answer, or lists what the
+// guard refuses.
+func Behind(ctx context.Context, guard *tenantapi.Guard, reader client.Reader, w Wanted) ([]Lag, error) {
 	set := &appsv1.DaemonSet{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: name}, set)
 	if client.IgnoreNotFound(err) != nil {
@@ -48,35 +47,38 @@ func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]Lag, error) 
 		missing = "DaemonSet " + name + " is not there"
 	}
 	reasons := map[string]string{}
-	err = each(ctx, reader, &corev1.PodList{}, func(object client.Object) {
+	err = tenantapi.EachNamed(ctx, guard, reader, &corev1.PodList{}, "pods of DaemonSet "+name, func(object client.Object) {
 		pod := object.(*corev1.Pod)
+		if len(validation.IsDNS1123Subdomain(pod.Spec.NodeName)) > 0 {
+			return // No Node has such a name, but an API server takes it in a Binding.
+		}
 		why, is := reasons[pod.Spec.NodeName]
 		if !metav1.IsControlledBy(pod, set) || is && why == "" {
 			return // It is somebody else's, or another one is ready there and this one ends.
 		}
-		reasons[pod.Spec.NodeName] = reason(pod, w.hash())
+		reasons[pod.Spec.NodeName] = oneLine(reason(pod, w.hash()))
 	}, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"k8s-app": name})
 	if err != nil {
-		return nil, fmt.Errorf("list the tenant's pods of DaemonSet %s: %w", name, err)
+		return nil, err
 	}
 	var behind []Lag
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	err = each(ctx, reader, nodes, func(node client.Object) {
+	err = tenantapi.EachNamed(ctx, guard, reader, nodes, "Nodes", func(node client.Object) {
 		why, is := reasons[node.GetName()]
 		switch os := node.GetLabels()[corev1.LabelOSStable]; {
 		case is && why == "":
 			return
 		case is:
 		case os != "linux":
-			why = fmt.Sprintf("its label %s is %q: %s runs on Linux alone, and a person has to give this one its keys", corev1.LabelOSStable, os, name)
+			why = fmt.Sprintf("its label %s is %q: %s runs on Linux alone, and a person has to give this one its keys", corev1.LabelOSStable, oneLine(os), name)
 		default:
 			why = missing
 		}
 		behind = append(behind, Lag{node.GetName(), oneLine(why)})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the tenant's Nodes: %w", err)
+		return nil, err
 	}
 	slices.SortFunc(behind, func(a, b Lag) int { return cmp.Compare(a.Node, b.Node) })
 	return behind, nil
@@ -84,33 +86,12 @@ func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]Lag, error) 
 
 // oneLine is a text from the tenant as a part of a line of a condition.
 func oneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text[:min(len(text), lookedAt)]), " "), "")
 	if len(text) <= longest {
 		return text
 	}
 	const cut = "…"
 	return strings.ToValidUTF8(text[:longest-len(cut)], "") + cut
-}
-
-// each calls do for each object of a kind, page by page.
-func each(ctx context.Context, reader client.Reader, kind client.ObjectList, do func(client.Object), options ...client.ListOption) error {
-	next := ""
-	for range pages {
-		list := kind.DeepCopyObject().(client.ObjectList)
-		if err := reader.List(ctx, list, append(options, client.Limit(page), client.Continue(next))...); err != nil {
-			return err
-		}
-		if err := meta.EachListItem(list, func(object runtime.Object) error {
-			do(object.(client.Object))
-			return nil
-		}); err != nil {
-			return err
-		}
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-	}
-	return errors.New("there are more of them than Kubernetes supports")
 }
 
 // reason says why a pod does not tell that its node has what is wanted; empty when it does.

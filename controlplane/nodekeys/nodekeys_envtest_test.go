@@ -3,8 +3,10 @@
 package nodekeys
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,14 +32,16 @@ func TestARealTenantTakesTheObjectsOfEachPhaseAndTellsWhichNodesAreBehind(t *tes
 	api, err := tenant.NewClient(environment.Config)
 	must(t, err)
 	must(t, api.Create(ctx, node("w1")))
+	against := guard()
 	behind := func(w Wanted, want ...string) {
 		t.Helper()
-		lags, err := Behind(ctx, api, w)
+		lags, err := Behind(ctx, against, api, w)
 		if got := texts(lags); err != nil || !slices.Equal(got, want) {
 			t.Errorf("behind are %q, %v, want %q", got, err, want)
 		}
 	}
 	behind(trusting(), "w1 (DaemonSet kok-node-keys is not there)")
+	must(t, bindAnywhere(ctx, api))
 	for i, w := range []Wanted{trusting(), using()} {
 		for _, writes := range []bool{true, false} {
 			wrote, err := tenant.Apply(ctx, api, Objects(w))
@@ -58,6 +62,9 @@ func TestARealTenantTakesTheObjectsOfEachPhaseAndTellsWhichNodesAreBehind(t *tes
 		behind(Wanted{Trusted: []byte("another phase")}, "w1 (its pod "+made.Name+" is of another phase, and is being replaced)")
 		must(t, api.Delete(ctx, made, client.GracePeriodSeconds(0)))
 	}
+	if problem := against.Problem(); problem != "" {
+		t.Errorf("against the tenant: %s", problem)
+	}
 	must(t, Remove(ctx, api))
 	left := &corev1.ConfigMapList{}
 	must(t, api.List(ctx, left, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{"kok.cluster.x-k8s.io/addon"}))
@@ -65,4 +72,14 @@ func TestARealTenantTakesTheObjectsOfEachPhaseAndTellsWhichNodesAreBehind(t *tes
 		t.Errorf("these are left: %v", left.Items)
 	}
 	behind(trusting(), "w1 (DaemonSet kok-node-keys is not there)")
+}
+
+// bindAnywhere binds a pod with the DaemonSet's label to a node of a name that no Node can have, which API servers take.
+func bindAnywhere(ctx context.Context, api client.Client) error {
+	anywhere := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "anywhere", Labels: map[string]string{"k8s-app": "kok-node-keys"}}}
+	anywhere.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}}
+	if err := api.Create(ctx, anywhere); err != nil {
+		return err
+	}
+	return api.SubResource("binding").Create(ctx, anywhere, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "No_Node " + strings.Repeat("a", 300)}})
 }

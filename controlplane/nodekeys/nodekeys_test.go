@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
@@ -43,6 +44,11 @@ func TestObjects(t *testing.T) {
 			golden.Compare(t, name+".yaml", all.Bytes())
 		})
 	}
+}
+
+// guard is one that nothing was held against.
+func guard() *tenantapi.Guard {
+	return (&tenantapi.Guards{}).Of(client.ObjectKey{Namespace: "team", Name: "blue"})
 }
 
 func must(t *testing.T, err error) {
@@ -121,7 +127,7 @@ func TestBehindNamesEachNodeWithoutAReadyPodOfThePhase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(test.objects...).Build()
-			lags, err := Behind(t.Context(), reader, using())
+			lags, err := Behind(t.Context(), guard(), reader, using())
 			if got := texts(lags); err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("behind are %q, %v, want %q", got, err, test.want)
 			}
@@ -143,7 +149,7 @@ func TestAReasonIsOneShortLine(t *testing.T) {
 	told := pod(using(), "told", "w1", corev1.ConditionFalse)
 	told.Status.Message = "kubelet\n\tdoes not run " + strings.Repeat("…", 4096)
 	reader := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(set, node("w1"), told).Build()
-	lags, err := Behind(t.Context(), reader, using())
+	lags, err := Behind(t.Context(), guard(), reader, using())
 	must(t, err)
 	if len(lags) != 1 || !strings.HasPrefix(lags[0].Why, "pod told: kubelet does not run …") || len(lags[0].Why) > longest || !utf8.ValidString(lags[0].Why) {
 		t.Errorf("behind are %q", lags)
@@ -171,7 +177,7 @@ func TestRemoveTakesTheObjectsOfAllPhases(t *testing.T) {
 	}
 	var left []string
 	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &appsv1.DaemonSetList{}, &corev1.ServiceAccountList{}, &corev1.SecretList{}} {
-		must(t, each(t.Context(), api, list, func(object client.Object) { left = append(left, object.GetName()) }))
+		must(t, tenantapi.EachNamed(t.Context(), guard(), api, list, "objects", func(object client.Object) { left = append(left, object.GetName()) }))
 	}
 	if !slices.Equal(left, []string{"kok-node-keys-theirs"}) {
 		t.Errorf("these are left: %s", strings.Join(left, ", "))

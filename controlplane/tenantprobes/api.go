@@ -95,6 +95,9 @@ func (a *API) connect() error {
 	return nil
 }
 
+// Guard stands before the tenant.
+func (a *API) Guard() *tenantapi.Guard { return a.guard }
+
 // EachSecret calls do for each Secret of a type, page by page.
 func (a *API) EachSecret(ctx context.Context, of corev1.SecretType, do func(*corev1.Secret)) error {
 	if err := a.connect(); err != nil {
