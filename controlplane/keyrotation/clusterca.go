@@ -81,7 +81,7 @@ func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) er
 	}
 	switch {
 	case check.phase == rotation.Prepared:
-		state.Needs = append(state.Needs, found.needs(check.names, seen, result.Problem)...)
+		state.Needs = append(state.Needs, found.needs(check.names, seen, told, result.Problem)...)
 	case !seen:
 		state.Behind = append(state.Behind, fmt.Sprintf("the tenant (%s)", result.Problem))
 	default:
@@ -147,10 +147,11 @@ func (s clusterCASeen) behind(names needNames) []string {
 	return behind
 }
 
-// needs are what needs the former CA. unknown says why nobody knows.
-func (s clusterCASeen) needs(names needNames, seen bool, unknown string) []rotation.Need {
+// needs are what needs the former CA. unknown says why nobody knows; told is false while the look has not
+// ended.
+func (s clusterCASeen) needs(names needNames, seen, told bool, unknown string) []rotation.Need {
 	if !seen {
-		return []rotation.Need{{Name: names.unseen(), Why: unknown}}
+		return []rotation.Need{unseen(names.unseen(), unknown, told)}
 	}
 	var needs []rotation.Need
 	for _, lag := range s.nodes {
@@ -300,6 +301,9 @@ func mountsRootCAs(pod *corev1.PodSpec) bool {
 func ownerOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
+		return pod.Namespace + "/Pod/" + pod.Name
+	}
+	if len(owner.Kind)+len(owner.Name) > longestOwner {
 		return pod.Namespace + "/Pod/" + pod.Name
 	}
 	named := pod.Namespace + "/" + owner.Kind + "/" + owner.Name

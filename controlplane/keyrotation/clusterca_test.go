@@ -122,7 +122,7 @@ func TestWhatNeedsTheFormerClusterCAIsNamed(t *testing.T) {
 		owners: []string{"default/Deployment/web"}, moreOwners: 3,
 	}
 	var got []string
-	for _, need := range seen.needs(names, true, "") {
+	for _, need := range seen.needs(names, true, true, "") {
 		if got = append(got, need.Name+" "+need.Why); need.Lost || need.Unknown {
 			t.Errorf("nobody can give up %s", need.Name)
 		}
@@ -134,10 +134,10 @@ func TestWhatNeedsTheFormerClusterCAIsNamed(t *testing.T) {
 	}; !slices.Equal(got, want) {
 		t.Errorf("named are %v, want %v", got, want)
 	}
-	if needs := (clusterCASeen{}).needs(names, true, ""); len(needs) != 0 {
+	if needs := (clusterCASeen{}).needs(names, true, true, ""); len(needs) != 0 {
 		t.Errorf("something needs it: %v", needs)
 	}
-	needs := (clusterCASeen{}).needs(names, false, "it does not answer")
+	needs := (clusterCASeen{}).needs(names, false, true, "it does not answer")
 	if len(needs) != 1 || needs[0].Name != "unseen/0123456789" || needs[0].Why != "it does not answer" {
 		t.Errorf("a tenant that was not seen needs %v", needs)
 	}
@@ -175,7 +175,7 @@ func TestNoTenantMakesAConditionTooLong(t *testing.T) {
 	}
 	names := needNames{file: "0123456789"}
 	state := rotation.State{
-		Record: rotation.Record{Asked: "2030-01-02T03:04:05Z", Phase: rotation.Trusting}, Complete: "2030-01-02T03:04:05Z", Behind: seen.behind(names), Needs: seen.needs(names, true, ""),
+		Record: rotation.Record{Asked: "2030-01-02T03:04:05Z", Phase: rotation.Trusting}, Complete: "2030-01-02T03:04:05Z", Behind: seen.behind(names), Needs: seen.needs(names, true, true, ""),
 	}
 	for range mostNamed { // A service account key rotates with it.
 		state.Needs = append(state.Needs, rotation.Need{Name: "secret/0123456789/" + strings.Repeat("s", 63+1+253)})
@@ -214,5 +214,19 @@ func TestALookThatNothingWaitsForIsMadeSeldom(t *testing.T) {
 	}
 	if identity(rotation.Using, false) != identity(rotation.Using, true) {
 		t.Error("a phase that ends by itself looks twice")
+	}
+}
+
+// A look that has not ended may find what nobody has given up.
+func TestALookThatHasNotEndedIsNotGivenUp(t *testing.T) {
+	names := needNames{file: "0123456789"}
+	for told, want := range map[bool]rotation.Kind{false: rotation.Wait, true: rotation.Write} {
+		state := rotation.State{
+			Record: rotation.Record{Asked: "2030-01-02T03:04:05Z", Phase: rotation.Prepared}, Complete: "2030-01-02T03:04:05Z",
+			GivenUp: []string{names.unseen()}, Needs: (clusterCASeen{}).needs(names, false, told, "the tenant is being probed"),
+		}
+		if got := rotation.Decide(state); got.Kind != want {
+			t.Errorf("a look of which it is %t that it ended: %+v", told, got)
+		}
 	}
 }

@@ -48,23 +48,31 @@ func (u *run) addTokens(_ context.Context, state *rotation.State, l look) error 
 			Why:  fmt.Sprintf("kubelets renew the tokens of all pods until %s, and those of most within an hour", rebuild.Stamp(renewed)),
 		})
 	}
-	check := &formerKeyProbe{api: u.Tenants.Of(u.of.ControlPlane, u.keys), keys: former}
+	check := &formerKeyProbe{api: u.Tenants.Of(u.of.ControlPlane, u.keys), keys: former, of: of, givenUp: state.GivenUp}
 	result, told := u.Prober.Probe(l.key, check.probe(state.Record, l.due))
 	found, seen := result.Value.(formerTokens)
 	if !told {
 		u.step.Probing, result.Problem = true, "the tenant is being probed"
 	}
 	if !seen {
-		state.Needs = append(state.Needs, rotation.Need{Name: "unseen/" + of, Why: result.Problem})
+		state.Needs = append(state.Needs, unseen("unseen/"+of, result.Problem, told))
 	}
 	for _, name := range found.secrets {
-		state.Needs = append(state.Needs, rotation.Need{Name: "secret/" + of + "/" + name})
+		state.Needs = append(state.Needs, rotation.Need{Name: secretNeed(of, name)})
 	}
 	if found.more > 0 {
-		state.Needs = append(state.Needs, rotation.Need{Name: "other-secrets/" + of, Why: fmt.Sprintf("%d more Secrets, which are named when others of them are mended", found.more)})
+		state.Needs = append(state.Needs, rotation.Need{Name: "other-secrets/" + of, Why: fmt.Sprintf("%d more Secrets, which are named when others of them are mended or given up", found.more)})
 	}
 	return nil
 }
+
+// unseen is a need of a tenant that was not seen. A person may give up a look that failed, and none that has not ended: it may find what
+// nobody has given up.
+func unseen(name, why string, told bool) rotation.Need {
+	return rotation.Need{Name: name, Why: why, Lost: !told, Unknown: !told}
+}
+
+func secretNeed(file, secret string) string { return "secret/" + file + "/" + secret }
 
 // formerKeyProbe looks in a tenant for Secrets with tokens that were signed with a former service account key. They never end by
 // themselves.
@@ -72,6 +80,9 @@ type formerKeyProbe struct {
 	api *tenantprobes.API
 	// keys are the IDs of former keys, as tokens have them.
 	keys []string
+	// of is the file of the new key, which is in names. givenUp are the names that a person has given up: others are named in their places.
+	of      string
+	givenUp []string
 }
 
 // formerTokens are the Secrets as "namespace/name", and how many more there are.
@@ -80,10 +91,11 @@ type formerTokens struct {
 	more    int
 }
 
-// probe looks once more when the end is due: a Secret may have come since the last look.
+// probe looks once more when the end is due: a Secret may have come since the last look. It looks anew when a person gives up other names:
+// what an earlier look left out may not be given up any more.
 func (v *formerKeyProbe) probe(of rotation.Record, due bool) probe.Probe {
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s\n%s\n%t\n%s", of.Asked, of.Since, due, v.api.Identity()),
+		Identity: fmt.Sprintf("%s\n%s\n%t\n%s\n%q", of.Asked, of.Since, due, v.api.Identity(), v.givenUp),
 		Timeout:  formerKeyTimeout,
 		Do:       v.do,
 	}
@@ -104,16 +116,20 @@ func (v *formerKeyProbe) do(ctx context.Context) probe.Result {
 
 func (v *formerKeyProbe) find(ctx context.Context) (formerTokens, error) {
 	var found formerTokens
-	err := v.api.EachSecret(ctx, corev1.SecretTypeServiceAccountToken, func(secret *corev1.Secret) {
-		switch {
-		case !slices.Contains(v.keys, keyOfToken(secret.Data[corev1.ServiceAccountTokenKey])):
-		case len(found.secrets) == mostNamed:
-			found.more++
-		default:
-			found.secrets = append(found.secrets, secret.Namespace+"/"+secret.Name)
-		}
-	})
+	err := v.api.EachSecret(ctx, corev1.SecretTypeServiceAccountToken, func(secret *corev1.Secret) { v.add(&found, secret) })
 	return found, err
+}
+
+// add takes a Secret with a token of a former key that nobody has given up.
+func (v *formerKeyProbe) add(found *formerTokens, secret *corev1.Secret) {
+	name := secret.Namespace + "/" + secret.Name
+	switch {
+	case !slices.Contains(v.keys, keyOfToken(secret.Data[corev1.ServiceAccountTokenKey])), slices.Contains(v.givenUp, secretNeed(v.of, name)):
+	case len(found.secrets) == mostNamed:
+		found.more++
+	default:
+		found.secrets = append(found.secrets, name)
+	}
 }
 
 // keyOfToken reads the ID of the signing key from the header of a token. It returns "" if the header names no key.

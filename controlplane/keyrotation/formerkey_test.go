@@ -2,7 +2,17 @@ package keyrotation
 
 import (
 	"encoding/base64"
+	"fmt"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 func header(text string) []byte {
@@ -41,4 +51,34 @@ func FuzzKeysOfTokens(f *testing.F) {
 			t.Errorf("a key of %d bytes in a token of %d", len(key), len(token))
 		}
 	})
+}
+
+// What an earlier look left out is not given up for ever.
+func TestTokensAreLookedForAnewWhenOtherNamesAreGivenUp(t *testing.T) {
+	identity := func(givenUp ...string) string {
+		api := (tenantprobes.Tenants{Guards: &tenantapi.Guards{}}).Of(&controlplanev1.KOKControlPlane{}, &pki.KeyMaterial{})
+		return (&formerKeyProbe{api: api, of: "0123456789", givenUp: givenUp}).probe(rotation.Record{}, true).Identity
+	}
+	if identity("a") == identity("b") || identity("a") == identity() || identity("a") != identity("a") {
+		t.Error("an earlier look counts")
+	}
+}
+
+func TestOthersAreNamedInPlaceOfSecretsThatAreGivenUp(t *testing.T) {
+	find := func(givenUp ...string) (found formerTokens) {
+		check := &formerKeyProbe{keys: []string{"key"}, of: "0123456789", givenUp: givenUp}
+		for i := range mostNamed + 2 {
+			check.add(&found, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("token-%02d", i)}, Data: map[string][]byte{"token": header(`{"alg":"ES256","kid":"key"}`)},
+			})
+		}
+		return found
+	}
+	if found := find(); len(found.secrets) != mostNamed || found.more != 2 || found.secrets[0] != "default/token-00" {
+		t.Errorf("found are %+v", found)
+	}
+	found := find("secret/0123456789/default/token-00", "secret/9876543210/default/token-01")
+	if len(found.secrets) != mostNamed || found.more != 1 || found.secrets[0] != "default/token-01" || found.secrets[mostNamed-1] != "default/token-10" {
+		t.Errorf("after one was given up, found are %+v", found)
+	}
 }
