@@ -3,6 +3,7 @@ package backups
 import (
 	"context"
 	"maps"
+	"slices"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
@@ -113,7 +114,7 @@ func (k *Keeper) tenantUID(of *Facts, known string) string {
 }
 
 // Beside returns all files of the Secret. first are the files that the first member begins with. They replace those of the backup, because
-// the snapshot may be in another store with other credentials. While there is a problem, members keep the files that they were told before;
+// the snapshot may be in another store with other credentials, of which it gets none of the backup's. While there is a problem, members keep the files that they were told before;
 // but a member that begins with a snapshot gets the new ones.
 func (t Told) Beside(first, before map[string][]byte, seeded bool) map[string][]byte {
 	if t.Problem != "" && !seeded && before != nil {
@@ -122,6 +123,9 @@ func (t Told) Beside(first, before map[string][]byte, seeded bool) map[string][]
 	files := maps.Clone(t.Files)
 	if files == nil {
 		files = map[string][]byte{}
+	}
+	if _, other := first[backup.AccessKeyIDFile]; other {
+		maps.DeleteFunc(files, func(name string, _ []byte) bool { return slices.Contains(backup.S3Files, name) })
 	}
 	maps.Copy(files, first)
 	return files

@@ -147,12 +147,18 @@ func TestFilesOfTheSecretOfMembers(t *testing.T) {
 	before := map[string][]byte{backup.ConfigFile: []byte("old"), backup.SeedFile: []byte("former seed")}
 	first := map[string][]byte{backup.SeedFile: []byte("seed"), backup.AccessKeyIDFile: []byte("the seed's")}
 	told := map[string][]byte{backup.ConfigFile: []byte("new"), backup.AccessKeyIDFile: []byte("the backup's")}
+	private := maps.Clone(told)
+	private[backup.S3CAFile], private[backup.SessionTokenFile] = []byte("the backup's"), []byte("the backup's")
+	volume := map[string][]byte{backup.SeedFile: []byte("seed")}
 	for name, test := range map[string]struct {
 		told   Told
+		first  map[string][]byte
 		before map[string][]byte
 		seeded bool
 		want   map[string]string
 	}{
+		"the seed's store gets nothing of the backup's":    {told: Told{Files: private}, before: before, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
+		"a seed on a volume leaves the backup's":           {told: Told{Files: told}, first: volume, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the backup's", backup.SeedFile: "seed"}},
 		"credentials of the seed's store count":            {told: Told{Files: told}, before: before, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
 		"without a backup":                                 {before: before, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
 		"a problem keeps what they were told, but no seed": {told: Told{Problem: "no bucket"}, before: before, want: map[string]string{backup.ConfigFile: "old"}},
@@ -160,13 +166,17 @@ func TestFilesOfTheSecretOfMembers(t *testing.T) {
 		"a problem, and one begins with a snapshot":        {told: Told{Problem: "no bucket"}, before: before, seeded: true, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := test.told.Beside(first, test.before, test.seeded)
+			begins := first
+			if test.first != nil {
+				begins = test.first
+			}
+			got := test.told.Beside(begins, test.before, test.seeded)
 			if !maps.EqualFunc(got, test.want, func(a []byte, b string) bool { return string(a) == b }) {
 				t.Errorf("the files are %q", got)
 			}
 		})
 	}
-	if len(told) != 2 || len(before) != 2 || len(first) != 2 {
+	if len(told) != 2 || len(private) != 4 || len(before) != 2 || len(first) != 2 {
 		t.Error("it changes what it was given")
 	}
 }

@@ -145,7 +145,7 @@ func (c Cluster) adaptBackup(pod *corev1.PodSpec, in *components.Input) {
 	quota := *c.Spec(in).QuotaBackendSize
 	snapshots.Args = append(snapshots.Args, fmt.Sprintf("--quota=%d", quota.Value()))
 	snapshots.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(quota)}
-	pod.Volumes = append(pod.Volumes, scratch(trialVolume, trialSize(quota)))
+	pod.Volumes = append(pod.Volumes, scratch(trialVolume, *resource.NewQuantity(backup.TrialBytes(quota.Value()), resource.BinarySI)))
 }
 
 // adaptRestore has prepare make the data of a member without any from a snapshot, if the manager has written which.
@@ -166,14 +166,6 @@ func (c Cluster) adaptSalvage(salvage, prepare *corev1.Container, image string) 
 	salvage.Name, salvage.Image = backup.SalvageContainer, image
 	salvage.Args = append(salvage.Args, "--data-dir="+dataDirectory)
 	salvage.Resources = *prepare.Resources.DeepCopy()
-}
-
-// trialSize has room for a database of that size as it was sent and as it is restored, and for the log of the trial.
-func trialSize(quota resource.Quantity) resource.Quantity {
-	size := resource.MustParse("512Mi")
-	size.Add(quota)
-	size.Add(quota)
-	return size
 }
 
 func scratch(name string, size resource.Quantity) corev1.Volume {

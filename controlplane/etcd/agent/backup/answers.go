@@ -79,6 +79,10 @@ const LogBytes = 160 << 20
 // log.
 func RestoreBytes(sent int64) int64 { return 2*sent + LogBytes }
 
+// TrialBytes is the room for the trial of a snapshot, by the quota of the database: what etcd sent, the database that is made of it, and
+// the log of the trial. kubelet evicts a member whose trial takes more.
+func TrialBytes(quota int64) int64 { return 2*quota + 512<<20 }
+
 // Snapshot is one in the store.
 type Snapshot struct {
 	Slot time.Time `json:"slot"`

@@ -52,6 +52,9 @@ const (
 	KeysFile = "keys.age"
 )
 
+// S3Files are the files of an S3 store.
+var S3Files = []string{AccessKeyIDFile, SecretAccessKeyFile, SessionTokenFile, S3CAFile}
+
 // Cluster is the tenant that snapshots are of.
 type Cluster struct {
 	Namespace string `json:"namespace"`

@@ -85,8 +85,6 @@ type agent struct {
 	// failures are how often tries of a slot failed in a row, and waits when the next one may begin; both by the slot's name.
 	failures map[string]int
 	waits    map[string]time.Time
-	// storedKeys is the key material that is stored, and where.
-	storedKeys string
 	// volume is what was seen of the member's own volume last; nil for nothing.
 	volume *backup.Volume
 }

@@ -74,7 +74,8 @@ func (a *agent) copyNext(ctx context.Context, s session, peers []peer) (copied b
 		}
 	}
 	a.uncopied = uncopied
-	if copied {
+	if len(offers) > 0 {
+		// Also where none was copied: a volume that is full gets room when a person keeps fewer snapshots.
 		a.prune(ctx, s)
 		errs = append(errs, a.list(ctx, s))
 	}

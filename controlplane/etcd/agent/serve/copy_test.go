@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
@@ -83,6 +85,78 @@ func TestWhatCannotBeCopiedKeepsNothingElseFromIt(t *testing.T) {
 	}
 	if p := a.report().Problem; p == nil || !strings.Contains(p.Message, "the agent of a") || !strings.Contains(p.Message, archive.SlotName(noon)+" of b") {
 		t.Errorf("it tells %+v", p)
+	}
+}
+
+// alone is an agent with a volume of its own, on which so many verified snapshots are, one an hour.
+func alone(t *testing.T, snapshots int) (*agent, session) {
+	t.Helper()
+	a := newAgent(t.Context(), Options{Member: "me", ConfigDir: t.TempDir(), StoreDir: t.TempDir(), Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
+	configure(t, a, backup.Store{PerMember: true})
+	for i := range snapshots {
+		keeps(t, a, noon.Add(-time.Duration(i+1)*time.Hour), false)
+	}
+	s, err := a.open()
+	must(t, err)
+	t.Cleanup(s.store.Close)
+	return a, s
+}
+
+// A store that is full takes nothing more until what expired is gone, as when a person keeps fewer snapshots.
+func TestWhatExpiredGoesAlsoWhereNothingCanBeStored(t *testing.T) {
+	a, s := alone(t, 5)
+	if err := a.carryOut(t.Context(), s, step{do: take, slot: noon}); store.FieldOf(err) != fieldRecipients {
+		t.Errorf("the snapshot: %v", err)
+	}
+	must(t, a.list(t.Context(), s))
+	if left := a.listing.of(s.id); len(left) != 3 {
+		t.Errorf("there are %d snapshots, and 3 are kept", len(left))
+	}
+
+	ca := newAuthority(t)
+	other, url := answering(t, ca)
+	certificate, key := ca.issue("b", 5, net.IPv4(127, 0, 0, 1))
+	must(t, os.WriteFile(other.Serving.Certificate, certificate, 0o600))
+	must(t, os.WriteFile(other.Serving.Key, key, 0o600))
+	other.Member, other.StoreDir = "b", t.TempDir()
+	configure(t, other, backup.Store{PerMember: true})
+	keeps(t, other, noon, true)
+	copies, s := alone(t, 5)
+	copies.Client = snapshot.TLSFiles{CA: ca.file}
+	copies.Client.Certificate, copies.Client.Key = ca.files(peers)
+	copies.AgentOf = func(string) string { return strings.TrimPrefix(url, "https://") }
+	copies.copyMissing(t.Context(), s, []peer{{name: "b", healthy: true}, {name: "me", healthy: true}})
+	if left := copies.listing.of(s.id); len(left) != 3 {
+		t.Errorf("beside a snapshot that cannot be copied there are %d snapshots, and 3 are kept", len(left))
+	}
+}
+
+// kubelet would evict the member, and etcd with it.
+func TestATrialThatNeedsMoreThanItsVolumeMayTakeIsNotBegun(t *testing.T) {
+	a, s := alone(t, 0)
+	a.Quota, a.Etcd = 1<<30, "no-etcd"
+	for bytes, says := range map[int64]string{
+		5 << 30: "spec.etcd.data.quotaBackendSize to 5121Mi", 1 << 30: "find the program of etcd",
+	} {
+		e := snapshot.Entry{Slot: noon, Manifest: archive.Manifest{Plain: archive.Sum{Bytes: bytes}}}
+		if err := a.verify(t.Context(), s, e); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("with %d bytes: %v", bytes, err)
+		}
+	}
+}
+
+// A bucket may delete what is old.
+func TestKeyMaterialIsStoredAgain(t *testing.T) {
+	a, s := alone(t, 0)
+	for range 2 {
+		must(t, a.storeKeys(t.Context(), s))
+		must(t, a.storeKeys(t.Context(), s))
+		name, err := archive.KeysName("abcdef01")
+		must(t, err)
+		object, err := s.store.Get(t.Context(), name)
+		must(t, err)
+		must(t, object.Close())
+		must(t, s.store.Delete(t.Context(), name))
 	}
 }
 

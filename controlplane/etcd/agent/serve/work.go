@@ -57,23 +57,26 @@ func (a *agent) carryOut(ctx context.Context, s session, do step) error {
 	if do.do == remove {
 		return a.remove(ctx, s, do.entry)
 	}
+	err := a.toVerified(ctx, s, do)
+	if errors.Is(err, store.ErrExists) {
+		return nil // Another member took it, and verifies it.
+	}
+	// Also where the step failed: a store that is full gets room when a person keeps fewer snapshots.
+	a.prune(ctx, s)
+	return err
+}
+
+// toVerified takes a snapshot if that is the step, and verifies it.
+func (a *agent) toVerified(ctx context.Context, s session, do step) (err error) {
 	if do.do == take {
-		err := a.take(ctx, s, do.slot)
-		if errors.Is(err, store.ErrExists) {
-			return nil // Another member took it, and verifies it.
+		if err := a.take(ctx, s, do.slot); err != nil {
+			return err
 		}
-		if err == nil {
-			do.entry, err = snapshot.Find(ctx, s.store, s.reader.Key, do.slot)
-		}
-		if err != nil {
+		if do.entry, err = snapshot.Find(ctx, s.store, s.reader.Key, do.slot); err != nil {
 			return err
 		}
 	}
-	if err := a.verify(ctx, s, do.entry); err != nil {
-		return err
-	}
-	a.prune(ctx, s)
-	return nil
+	return a.verify(ctx, s, do.entry)
 }
 
 func (a *agent) take(ctx context.Context, s session, slot time.Time) error {
@@ -104,10 +107,10 @@ func (a *agent) take(ctx context.Context, s session, slot time.Time) error {
 	return err
 }
 
-// storeKeys stores the tenant's key material beside its snapshots, once.
+// storeKeys stores the tenant's key material beside its snapshots, unless it is there: somebody may have deleted it since.
 func (a *agent) storeKeys(ctx context.Context, s session) error {
 	id := s.config.KeysID
-	if id == "" || a.storedKeys == s.id+id {
+	if id == "" {
 		return nil
 	}
 	name, err := archive.KeysName(id)
@@ -124,12 +127,15 @@ func (a *agent) storeKeys(ctx context.Context, s session) error {
 	case !errors.Is(err, store.ErrExists):
 		return err
 	}
-	a.storedKeys = s.id + id
 	return nil
 }
 
 // verify restores a snapshot as a trial. What it refuses is not tried again.
 func (a *agent) verify(ctx context.Context, s session, e snapshot.Entry) error {
+	if need, room := backup.RestoreBytes(e.Manifest.Plain.Bytes), backup.TrialBytes(a.Quota); need > room {
+		return fmt.Errorf("the trial of the snapshot %s needs %d MiB, and the quota of the database leaves it %d: set spec.etcd.data.quotaBackendSize to %dMi or more",
+			archive.SlotName(e.Slot), need>>20, room>>20, e.Manifest.Plain.Bytes>>20+1)
+	}
 	etcd, err := exec.LookPath(a.Etcd)
 	if err != nil {
 		return fmt.Errorf("find the program of etcd: %w", err)
@@ -157,7 +163,7 @@ func (a *agent) remove(ctx context.Context, s session, e snapshot.Entry) error {
 	return nil
 }
 
-// prune deletes what expired. Where it fails it is tried again after the next verification.
+// prune deletes what expired. Where it fails it is tried again after the next step.
 func (a *agent) prune(ctx context.Context, s session) {
 	keep := s.config.Keep
 	gone, err := snapshot.Prune(ctx, s.store, s.reader.Key, s.config.Cluster.UID, snapshot.Keep{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly}, a.Now())
