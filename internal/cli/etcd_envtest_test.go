@@ -411,6 +411,7 @@ func TestANewClusterIsPreparedForASnapshot(t *testing.T) {
 	out = s.expect(0, []string{
 		"The snapshot 20260304T060000Z is left out: it is not verified", "Secret " + s.namespace + "/blue-ca is created",
 		"The snapshot 20260304T050000Z of former/blue, taken 2026-03-04T05:00:01Z at revision 4711", "snapshot: blue-restore-20260304t050000z",
+		"needs another spec.etcd.backup.store.s3.prefix than former/blue",
 	}, f.restore("blue", "--latest")...)
 	if strings.Contains(out, "PRIVATE") {
 		t.Error("a key is told")
@@ -444,7 +445,8 @@ func TestANewClusterIsPreparedForASnapshot(t *testing.T) {
 	// A volume is not seen: its keys come as a file.
 	keys := filepath.Join(t.TempDir(), "keys.age")
 	must[any](t)(nil, os.WriteFile(keys, must[[]byte](t)(pki.SealKeys(f.keys, []string{f.person.Recipient().String()})), 0o600))
-	s.expect(0, []string{"is on a volume that this machine does not see", "snapshot: red-restore-20260304t050000z"},
+	s.expect(0, []string{"is on a volume that this machine does not see", "snapshot: red-restore-20260304t050000z",
+		"needs another spec.etcd.backup.store.claimName than snapshots"},
 		"etcd", "restore", "red", "--identity-file", f.identity, "--keys-file", keys, "--claim", "snapshots", "--slot", "20260304T050000Z")
 }
 

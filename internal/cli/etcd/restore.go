@@ -269,11 +269,20 @@ spec:
   etcd:
     restore:
       snapshot: %s
-%s# Create both, and see how it comes up:
+%s# %s
+# Create both, and see how it comes up:
 #   kubectl apply --namespace %s --filename %s.yaml
 #   %s status %s --namespace %s
-`, p.slot, p.of, p.fingerprint, r.key.Name, p.name, p.rotation(time.Now()), r.key.Namespace, r.key.Name, r.cluster.Program, r.key.Name, r.key.Namespace)
+`, p.slot, p.of, p.fingerprint, r.key.Name, p.name, p.rotation(time.Now()), r.flags.apart(), r.key.Namespace, r.key.Name, r.cluster.Program, r.key.Name, r.key.Namespace)
 	return err
+}
+
+// apart says what keeps snapshots of the new control plane from those of the former one, whose members may still run and take some.
+func (f *restoreFlags) apart() string {
+	if f.claim != "" {
+		return fmt.Sprintf("Its backup, if it has one, needs another spec.etcd.backup.store.claimName than %s.", f.claim)
+	}
+	return fmt.Sprintf("Its backup, if it has one, needs another spec.etcd.backup.store.s3.prefix than %s.", f.s3.Prefix)
 }
 
 // rotation is the part of the spec by which the new control plane replaces a former encryption key by itself: it makes another one, writes all
