@@ -25,15 +25,15 @@ type Seen struct {
 	Missing string
 }
 
-// Newest finds the newest verified snapshot of a report. It returns nil when the report has none.
-func Newest(report *backup.Report) *backup.Snapshot {
+// Newest finds the newest verified snapshot of a report, of those that are not of a time to come. It returns nil when the report has none.
+func Newest(report *backup.Report, now time.Time) *backup.Snapshot {
 	if report == nil {
 		return nil
 	}
 	var newest *backup.Snapshot
 	for i := range report.Snapshots {
 		s := &report.Snapshots[i]
-		if s.Reason == "" && !s.Verified.IsZero() && (newest == nil || s.Slot.After(newest.Slot)) {
+		if s.Reason == "" && !s.Verified.IsZero() && !archive.IsAhead(s.Slot, now) && (newest == nil || s.Slot.After(newest.Slot)) {
 			newest = s
 		}
 	}
@@ -41,11 +41,11 @@ func Newest(report *backup.Report) *backup.Snapshot {
 }
 
 // NewestStatus is the newest verified snapshot for the status of a control plane. It is the one of before while members do not tell.
-func NewestStatus(seen Seen, before *controlplanev1.NewestSnapshotStatus) *controlplanev1.NewestSnapshotStatus {
+func NewestStatus(seen Seen, before *controlplanev1.NewestSnapshotStatus, now time.Time) *controlplanev1.NewestSnapshotStatus {
 	if seen.Report == nil || seen.Report.Listed.IsZero() {
 		return before
 	}
-	newest := Newest(seen.Report)
+	newest := Newest(seen.Report, now)
 	if newest == nil {
 		return nil
 	}
@@ -61,6 +61,9 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	condition := verdict(spec, seen, now)
 	if seen.Missing != "" {
 		condition.Message += "\n" + seen.Missing
+	}
+	if text := ahead(seen.Report, now); text != "" {
+		condition.Message += "\n" + text
 	}
 	if spec.Store.PerMember != nil {
 		condition.Message += "\n" + besideData
@@ -82,7 +85,7 @@ func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	if seen.Report != nil && seen.Report.Listed.IsZero() && len(problems) == 0 {
 		seen.Report = nil // The member has not read its store yet.
 	}
-	newest := Newest(seen.Report)
+	newest := Newest(seen.Report, now)
 	switch {
 	case seen.Report == nil && seen.Err == "" && len(problems) == 0:
 		return says(metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, "no member has told of its snapshots yet")
@@ -98,6 +101,20 @@ func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 		return says(metav1.ConditionFalse, conditionsv1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
 	}
 	return says(metav1.ConditionFalse, conditionsv1.BackupTooOldReason, newestLine(newest, spec))
+}
+
+// ahead tells a person of a snapshot of a time to come; it is empty where there is none.
+func ahead(report *backup.Report, now time.Time) string {
+	if report == nil {
+		return ""
+	}
+	for _, s := range report.Snapshots {
+		if archive.IsAhead(s.Slot, now) {
+			return fmt.Sprintf("snapshot %s is of a time to come, and counts for nothing until then: set the clock of the host node right that took it",
+				archive.SlotName(s.Slot))
+		}
+	}
+	return ""
 }
 
 func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) string {

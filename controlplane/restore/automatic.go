@@ -14,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -159,7 +160,8 @@ func (r *Restorer) newestFit(ctx context.Context, of *Facts, members []rebuild.F
 	return "", err
 }
 
-// fit are the snapshots of a control plane that can be restored in place, the newest first. Where members keep snapshots on volumes of their
+// fit are the snapshots of a control plane that can be restored in place, the newest first. One of a time to come is none: its data are
+// older than its name says. Where members keep snapshots on volumes of their
 // own, some may lack one.
 func (r *Restorer) fit(ctx context.Context, of *Facts, reached func(member string) bool) ([]rebuild.Candidate, error) {
 	snapshots := &controlplanev1.KOKEtcdSnapshotList{}
@@ -171,10 +173,15 @@ func (r *Restorer) fit(ctx context.Context, of *Facts, reached func(member strin
 	shared := own == nil || own.Store.PerMember == nil
 	var fit []rebuild.Candidate
 	for i := range snapshots.Items {
-		if s := &snapshots.Items[i]; s.DeletionTimestamp.IsZero() && unfit(of, s) == "" {
+		if s := &snapshots.Items[i]; s.DeletionTimestamp.IsZero() && !isAhead(s, r.Clock.Now()) && unfit(of, s) == "" {
 			members := slices.DeleteFunc(slices.Clone(s.Status.Members), func(name string) bool { return !reached(name) })
 			fit = append(fit, rebuild.Candidate{Snapshot: s.Name, Shared: shared, Members: members})
 		}
 	}
 	return fit, nil
+}
+
+func isAhead(snapshot *controlplanev1.KOKEtcdSnapshot, now time.Time) bool {
+	slot, err := archive.ParseSlot(snapshot.Status.Slot)
+	return err == nil && archive.IsAhead(slot, now)
 }

@@ -66,7 +66,7 @@ func setConditions(in *Input, seen *Observation) {
 	}
 	if spec := in.ControlPlane.Spec.Etcd.Backup; spec != nil {
 		conditions.Set(in.ControlPlane, backups.Verdict(spec, seen.Backup, seen.Now))
-		in.ControlPlane.Status.NewestSnapshot = backups.NewestStatus(seen.Backup, in.ControlPlane.Status.NewestSnapshot)
+		in.ControlPlane.Status.NewestSnapshot = backups.NewestStatus(seen.Backup, in.ControlPlane.Status.NewestSnapshot, seen.Now)
 	} else {
 		in.ControlPlane.Status.NewestSnapshot = nil
 		conditions.Delete(in.ControlPlane, conditionsv1.EtcdBackedUpCondition)

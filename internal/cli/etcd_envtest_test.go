@@ -387,6 +387,7 @@ func TestANewClusterIsPreparedForASnapshot(t *testing.T) {
 	f.take("20260304T040000Z", f.key, true)
 	f.take("20260304T050000Z", f.key, true)
 	f.take("20260304T060000Z", f.key, false)
+	f.take("20990304T060000Z", f.key, true)
 	secrets := func() []string {
 		all := &corev1.SecretList{}
 		must[any](t)(nil, environment.Client.List(t.Context(), all, client.InNamespace(s.namespace)))
@@ -409,6 +410,7 @@ func TestANewClusterIsPreparedForASnapshot(t *testing.T) {
 
 	// The newest that is verified is taken.
 	out = s.expect(0, []string{
+		"The snapshot 20990304T060000Z is left out: it is of a time to come",
 		"The snapshot 20260304T060000Z is left out: it is not verified", "Secret " + s.namespace + "/blue-ca is created",
 		"The snapshot 20260304T050000Z of former/blue, taken 2026-03-04T05:00:01Z at revision 4711", "snapshot: blue-restore-20260304t050000z",
 		"needs another spec.etcd.backup.store.s3.prefix than former/blue",

@@ -87,6 +87,13 @@ func ParseName(name string) (slot time.Time, kind Kind) {
 	return slot, ObjectFile
 }
 
+// mostAhead is how far clocks of host nodes and of people may differ.
+const mostAhead = time.Hour
+
+// IsAhead reports whether a slot is a time to come: the clock of the member that took it was wrong. Until that time its snapshot counts
+// for nothing, for it is not the newest one.
+func IsAhead(slot, now time.Time) bool { return slot.After(now.Add(mostAhead)) }
+
 // SlotOf is the slot of a time, where there is one every so often.
 func SlotOf(t time.Time, every time.Duration) time.Time { return t.UTC().Truncate(every) }
 

@@ -122,7 +122,7 @@ func (a *agent) offersOf(ctx context.Context, s session, peers []peer) ([]offer,
 			errs = append(errs, err)
 			continue
 		}
-		for _, slot := range snapshot.Lacking(a.listing.of(s.id), verifiedIn(report), snapshot.Keep{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly}) {
+		for _, slot := range snapshot.Lacking(a.listing.of(s.id), verifiedIn(report), snapshot.Keep{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly}, a.Now()) {
 			offers = append(offers, offer{from, slot})
 		}
 	}

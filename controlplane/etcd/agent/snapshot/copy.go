@@ -15,7 +15,7 @@ import (
 
 // Lacking are the slots of verified snapshots of another store that entries lack, the newest first; without those that would expire at once.
 // What is kept of both stores together is kept of fewer snapshots too, so nothing is copied and deleted again and again.
-func Lacking(entries []Entry, verified []time.Time, keep Keep) []time.Time {
+func Lacking(entries []Entry, verified []time.Time, keep Keep, now time.Time) []time.Time {
 	all := slices.Clone(entries)
 	var lacking []time.Time
 	for _, slot := range verified {
@@ -25,7 +25,7 @@ func Lacking(entries []Entry, verified []time.Time, keep Keep) []time.Time {
 		}
 	}
 	slices.SortFunc(all, func(a, b Entry) int { return b.Slot.Compare(a.Slot) })
-	expired := Expired(all, keep)
+	expired := Expired(all, keep, now)
 	lacking = slices.DeleteFunc(lacking, func(slot time.Time) bool {
 		return slices.ContainsFunc(expired, func(e Entry) bool { return e.Slot.Equal(slot) })
 	})

@@ -39,7 +39,7 @@ func TestWhichSnapshotsAMemberLacks(t *testing.T) {
 			for _, e := range entries(t, now, test.want) {
 				want = append(want, e.Slot)
 			}
-			if got := Lacking(entries(t, now, test.own), slots, test.keep); !slices.EqualFunc(got, want, time.Time.Equal) {
+			if got := Lacking(entries(t, now, test.own), slots, test.keep, now); !slices.EqualFunc(got, want, time.Time.Equal) {
 				t.Errorf("it lacks %v", got)
 			}
 		})
@@ -71,13 +71,13 @@ func TestMembersThatCopyComeToRest(t *testing.T) {
 					for _, e := range members[other] {
 						has = append(has, e.Slot)
 					}
-					lacking := Lacking(members[m], has, keep)
+					lacking := Lacking(members[m], has, keep, now)
 					copied += len(lacking)
 					for _, slot := range lacking {
 						members[m] = append(members[m], Entry{Slot: slot, Verification: &archive.Verification{}})
 					}
 					if len(lacking) > 0 {
-						members[m] = kept(members[m], keep)
+						members[m] = kept(members[m], keep, now)
 					}
 				}
 			}
@@ -86,7 +86,7 @@ func TestMembersThatCopyComeToRest(t *testing.T) {
 			}
 		}
 		for _, m := range members[1:] {
-			if !slices.EqualFunc(kept(m, keep), kept(members[0], keep), func(a, b Entry) bool { return a.Slot.Equal(b.Slot) }) {
+			if !slices.EqualFunc(kept(m, keep, now), kept(members[0], keep, now), func(a, b Entry) bool { return a.Slot.Equal(b.Slot) }) {
 				t.Fatalf("seed %d: one has %v, another %v", seed, members[0], m)
 			}
 		}
@@ -94,9 +94,9 @@ func TestMembersThatCopyComeToRest(t *testing.T) {
 }
 
 // kept are entries without those that expired.
-func kept(entries []Entry, keep Keep) []Entry {
+func kept(entries []Entry, keep Keep, now time.Time) []Entry {
 	slices.SortFunc(entries, func(a, b Entry) int { return b.Slot.Compare(a.Slot) })
-	expired := Expired(entries, keep)
+	expired := Expired(entries, keep, now)
 	return slices.DeleteFunc(slices.Clone(entries), func(o Entry) bool {
 		return slices.ContainsFunc(expired, func(e Entry) bool { return e.Slot.Equal(o.Slot) })
 	})

@@ -18,15 +18,15 @@ type Keep struct{ Last, Daily, Weekly int }
 // Expired are the snapshots that may be deleted. The entries are sorted, the newest first.
 //
 // Nothing goes unless a newer one is verified, and stays. A snapshot that is not verified goes once keep.Last newer ones are verified. A
-// snapshot that is refused stays, so that a person can look at it.
-func Expired(entries []Entry, keep Keep) []Entry {
+// snapshot that is refused stays, so that a person can look at it, and so does one of a time to come: neither counts.
+func Expired(entries []Entry, keep Keep, now time.Time) []Entry {
 	last := max(keep.Last, 1)
 	days, weeks := map[string]bool{}, map[string]bool{}
 	verified := 0
 	var expired []Entry
 	for _, e := range entries {
 		switch {
-		case e.Err != nil:
+		case e.Err != nil || archive.IsAhead(e.Slot, now):
 		case !e.Verified():
 			if verified >= last {
 				expired = append(expired, e)
@@ -61,7 +61,7 @@ func Prune(ctx context.Context, s store.Store, key archive.Key, uid string, keep
 		return nil, err
 	}
 	var gone []Entry
-	for _, e := range Expired(entries, keep) {
+	for _, e := range Expired(entries, keep, now) {
 		if err := Delete(ctx, s, e); err != nil {
 			return gone, err
 		}

@@ -57,10 +57,13 @@ func TestWhatExpires(t *testing.T) {
 		"of each day the newest":              {"1h 2h 25h 26h 49h 50h 73h", Keep{Last: 1, Daily: 3}, "2h 26h 50h 73h"},
 		"days without one do not count":       {"1h 121h 145h 169h", Keep{Last: 1, Daily: 3}, "169h"},
 		"of each week the newest":             {"1h 25h 73h 97h 241h 265h", Keep{Last: 1, Weekly: 2}, "25h 97h 241h 265h"},
+		"one of a time to come":               {"-48h 1h 2h", Keep{Last: 1}, "2h"},
+		"only one of a time to come":          {"-48h 1h' 2h'", Keep{Last: 1}, ""},
+		"a clock that is a little ahead":      {"-30m 1h 2h", Keep{Last: 1}, "1h 2h"},
 		"a day's newest is not verified":      {"1h 25h' 26h", Keep{Last: 1, Daily: 2}, "25h'"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, want := Expired(entries(t, now, test.ages), test.keep), entries(t, now, test.want)
+			got, want := Expired(entries(t, now, test.ages), test.keep, now), entries(t, now, test.want)
 			same := func(a, b Entry) bool { return a.Slot.Equal(b.Slot) }
 			if !slices.EqualFunc(got, want, same) {
 				t.Errorf("expired are %v, not %v", got, want)
@@ -79,7 +82,7 @@ func TestNothingExpiresWithoutANewerVerifiedOneThatStays(t *testing.T) {
 			all = append(all, entries(t, at, "0h"+[]string{"", "", "'", "!"}[random.IntN(4)])...)
 		}
 		keep := Keep{random.IntN(4), random.IntN(4), random.IntN(4)}
-		expired := Expired(all, keep)
+		expired := Expired(all, keep, now)
 		goes := func(e Entry) bool {
 			return slices.ContainsFunc(expired, func(x Entry) bool { return x.Slot.Equal(e.Slot) })
 		}
@@ -89,7 +92,7 @@ func TestNothingExpiresWithoutANewerVerifiedOneThatStays(t *testing.T) {
 			}
 		}
 		// To look again changes nothing.
-		if again := Expired(slices.DeleteFunc(slices.Clone(all), goes), keep); len(again) != 0 {
+		if again := Expired(slices.DeleteFunc(slices.Clone(all), goes), keep, now); len(again) != 0 {
 			t.Fatalf("seed %d: then %v expire", seed, again)
 		}
 	}
