@@ -28,8 +28,8 @@ type cleanUpSeen struct {
 	err   error
 }
 
-// cleanUp cleans up a host in the background, again and again until it is clean. It returns the result of the last try; nil
-// when none has ended yet. A failure that is not the host's own is tried again after awayRetry.
+// cleanUp cleans up a host in the background, again and again until it is clean or has failed cleanUpTries times. It returns
+// the result of the last try; nil when none has ended yet. A failure that is not the host's own is tried again after awayRetry.
 func cleanUp(work runner, key background.Key, hostClient hostclient.Client, host *infrav1.IDCHost, instanceID string, awayRetry time.Duration) *cleanUpSeen {
 	host = host.DeepCopy()
 	tries := 0
@@ -45,7 +45,11 @@ func cleanUp(work runner, key background.Key, hostClient hostclient.Client, host
 				return background.Outcome{Text: fmt.Sprintf("%d: %v", tries, err), Value: cleanUpSeen{tries, err}, Again: awayRetry}
 			}
 			tries++
-			return background.Outcome{Text: fmt.Sprintf("%d: %v", tries, err), Value: cleanUpSeen{tries, err}, Again: cleanUpRetry}
+			again := cleanUpRetry
+			if tries >= cleanUpTries { // A person works on the host next.
+				again = 0
+			}
+			return background.Outcome{Text: fmt.Sprintf("%d: %v", tries, err), Value: cleanUpSeen{tries, err}, Again: again}
 		},
 	})
 	if !known {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,4 +62,83 @@ func TestOnlyWhatTheHostDoesCountsAgainstIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A person works on a host whose clean-up failed.
+func TestACleanUpThatFailedIsTriedAgainOnlyWhenAPersonWantsIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		clean func(context.Context) error
+		tries int
+	}{
+		"a host that stays unclean": {func(context.Context) error {
+			return &hostclient.HostError{Err: &cleanup.UncleanError{Left: []string{"mount /data"}}}
+		}, cleanUpTries},
+		"a clean-up that panics": {func(context.Context) error { panic("it panics") }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := func() *background.Runner { return background.New(1, time.Second) }
+			backgroundtest.InBubble(t, begin, func(t *testing.T, work *background.Runner, _ *backgroundtest.Woken) {
+				host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "host-1"}}
+				host.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now()}
+				api := withNodes(t, host)
+				tries := &atomic.Int32{}
+				r := &HostReconciler{Client: api, APIReader: api, probes: work, Hosts: &cleaner{clean: func(ctx context.Context) error {
+					tries.Add(1)
+					return test.clean(ctx)
+				}}}
+				reconcile := func() *infrav1.IDCHost {
+					host := &infrav1.IDCHost{}
+					if err := api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "host-1"}, host); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := r.cleanLate(t.Context(), host); err != nil {
+						t.Error(err)
+					}
+					return host
+				}
+				for round := 1; round <= 2; round++ {
+					host := reconcile()
+					host.Spec.Quarantine.InstanceID = "1"
+					if err := api.Update(t.Context(), host); err != nil {
+						t.Fatal(err)
+					}
+					reconcile()
+					backgroundtest.After(cleanUpTries * cleanUpRetry * 2)
+					reconcile()
+					if host := reconcile(); host.Spec.Quarantine == nil || host.Spec.Quarantine.InstanceID != "" {
+						t.Errorf("round %d: no person is asked: %+v", round, host.Spec.Quarantine)
+					}
+					backgroundtest.After(time.Hour)
+					if got := int(tries.Load()); got != round*test.tries {
+						t.Errorf("it was tried %d times in round %d, want %d", got, round, round*test.tries)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A person who takes a host into quarantine ends what works on it.
+func TestACleanUpEndsWhenTheHostNoLongerWaitsForIt(t *testing.T) {
+	begin := func() *background.Runner { return background.New(1, time.Second) }
+	backgroundtest.InBubble(t, begin, func(t *testing.T, work *background.Runner, _ *backgroundtest.Woken) {
+		host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "host-1"}}
+		host.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "1"}
+		tries := &atomic.Int32{}
+		r := &HostReconciler{probes: work, Hosts: &cleaner{clean: func(context.Context) error {
+			tries.Add(1)
+			return &ssh.Error{Reason: ssh.Away, Err: errors.New("no route")}
+		}}}
+		for _, instanceID := range []string{"1", ""} {
+			host.Spec.Quarantine.InstanceID = instanceID
+			if _, err := r.cleanLate(t.Context(), host); err != nil {
+				t.Error(err)
+			}
+			backgroundtest.After(probeRetry / 2)
+		}
+		backgroundtest.After(time.Hour)
+		if got := tries.Load(); got != 1 {
+			t.Errorf("it was tried %d times", got)
+		}
+	})
 }

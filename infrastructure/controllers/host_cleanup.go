@@ -18,10 +18,13 @@ func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (
 	if host.Spec.UncleanInstanceID != "" && host.Spec.Claim == nil && host.Spec.Quarantine == nil {
 		return true, ignoreRace(ctx, c.BeginCleanUp(ctx, host.DeepCopy()))
 	}
+	key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
 	if !waitsForCleanUp(host) {
+		// It would go on under the hands of a person. It is withdrawn only here: while the cache still has the old quarantine,
+		// another reconcile would start it anew.
+		r.probes.Withdraw(key)
 		return false, nil
 	}
-	key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
 	seen := cleanUp(r.probes, key, r.Hosts, host, host.Spec.Quarantine.InstanceID, probeRetry)
 	if seen == nil || seen.err != nil && seen.tries < cleanUpTries {
 		return false, nil

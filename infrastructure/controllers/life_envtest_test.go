@@ -214,12 +214,23 @@ func TestAHostThatComesBackAndCannotBeCleanedWaitsForAPerson(t *testing.T) {
 	s.host("host-1", func(h *infrav1.IDCHost) {
 		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
 	})
-	s.eventually("a person must act", func() bool {
+	forPerson := func() bool {
 		quarantine := s.getHost("host-1").Spec.Quarantine
 		return quarantine != nil && quarantine.InstanceID == "" && strings.Contains(quarantine.Reason, "mount /var/lib/kubelet/a")
-	})
+	}
+	s.eventually("a person must act", forPerson)
+	if !without(t, cleanUpRetry*3/2, func() bool { return s.fleet.edit("host-1", nil).cleanUps > cleanUpTries }) {
+		t.Error("it is cleaned while a person works on it")
+	}
 	if h := s.fleet.edit("host-1", nil); h.cleanUps != cleanUpTries {
 		t.Errorf("%d tries", h.cleanUps)
+	}
+
+	// The person wants it tried again.
+	edit(s, "host-1", func(h *infrav1.IDCHost) { h.Spec.Quarantine.InstanceID = "gone" })
+	s.eventually("a person must act once more", forPerson)
+	if h := s.fleet.edit("host-1", nil); h.cleanUps != 2*cleanUpTries {
+		t.Errorf("%d tries in both rounds", h.cleanUps)
 	}
 }
 
