@@ -99,9 +99,11 @@ func mayHave(ctx context.Context, h *hosts.Host, machine *Machine) (takenOver st
 	return found.Fact, found.Err()
 }
 
-// start seeds and starts cloud-init, unless that is done already. It reports whether it started cloud-init.
+// start seeds and starts cloud-init, unless that is done already, or a restart of the host does it. It reports whether it started
+// cloud-init.
 func start(ctx context.Context, h *hosts.Host, machine Machine, record *records.Record, unit hosts.UnitState) (begins bool, err error) {
-	if !record.Seeded {
+	seeded := record.Seeded
+	if !seeded {
 		if err := prepare(ctx, h, &machine); err != nil {
 			return false, fmt.Errorf("prepare the host for cloud-init: %w", err)
 		}
@@ -113,8 +115,10 @@ func start(ctx context.Context, h *hosts.Host, machine Machine, record *records.
 	if record.Started {
 		return false, nil
 	}
+	// Only a restart removes the unit after the seed was recorded. The cloud-init of that boot reads the seed.
+	restarted := seeded && !unit.Loaded
 	// The unit may run already, or have ended: a start is recorded only after it was made.
-	if !unit.Loaded || unit.Active == "inactive" {
+	if !restarted && (!unit.Loaded || unit.Active == "inactive") {
 		if err := h.Change(ctx, "systemctl", "start", "--no-block", cloudinit.Unit); err != nil {
 			return false, fmt.Errorf("start cloud-init: %w", err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cloudinit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/hosttest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/redact"
 )
@@ -41,7 +42,7 @@ func TestABootstrapThatIsCutGoesOn(t *testing.T) {
 			}
 			s.CutAfter = 0
 			if cut%2 == 0 {
-				if progress, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil || progress.State != bootstrap.Done || s.Starts > 1 {
+				if progress, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil || progress.State != bootstrap.Done || s.Starts != 1 {
 					t.Errorf("cut after %q: %+v, %v, cloud-init was started %d times", s.Ran[cut-1], progress, err, s.Starts)
 				}
 			}
@@ -49,6 +50,38 @@ func TestABootstrapThatIsCutGoesOn(t *testing.T) {
 				t.Errorf("cut after %q: %v", s.Ran[cut-1], err)
 			}
 			s.ExpectPlain(before, "cut after "+s.Ran[cut-1])
+		}
+	})
+}
+
+// Between the seed and the record of the start, the host loses its power. The next boot runs cloud-init, and has no unit of ours.
+func TestABootstrapGoesOnWhenTheHostWasRestarted(t *testing.T) {
+	hosttest.OnEach(t, func(t *testing.T, kind func(*testing.T) *hosttest.Simulated) {
+		restarts := 0
+		for cut := 1; ; cut++ {
+			s := kind(t)
+			before := s.Plain()
+			h := hosts.New(s, "admin")
+			s.CutAfter = cut
+			if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err == nil {
+				break
+			}
+			s.CutAfter = 0
+			if !strings.Contains(s.Files[records.File], `"seeded": true`) {
+				continue
+			}
+			restarts++
+			s.Restart()
+			if progress, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil || progress.State != bootstrap.Done || s.Starts > 1 {
+				t.Errorf("restarted after %q: %+v, %v, cloud-init was started %d times", s.Ran[cut-1], progress, err, s.Starts)
+			}
+			if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
+				t.Errorf("restarted after %q: %v", s.Ran[cut-1], err)
+			}
+			s.ExpectPlain(before, "restarted after "+s.Ran[cut-1])
+		}
+		if restarts < 5 {
+			t.Errorf("it was restarted only %d times", restarts)
 		}
 	})
 }

@@ -9,6 +9,15 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
+// Restart restarts the host. The units in /run are gone, and the cloud-init of the boot does what a new seed says.
+func (s *Simulated) Restart() {
+	s.Remove(cloudinit.UnitFile)
+	if seed := s.Files[cloudinit.SeedDir+"/user-data"]; seed != "" && seed != s.Files["/var/lib/cloud/instance/user-data.txt"] {
+		s.runCloudInit()
+	}
+	delete(s.Units, cloudinit.Unit)
+}
+
 // runCloudInit does what UserData say.
 func (s *Simulated) runCloudInit() {
 	s.Units[cloudinit.Unit] = &hosts.UnitState{Loaded: true, Active: "active"}

@@ -30,6 +30,9 @@ func (s *Simulated) systemctl(args []string) (string, int) {
 		}
 		return text, 0
 	case "start", "restart":
+		if s.Units[last] == nil {
+			return "", 5
+		}
 		if last == onworker.ContainerdUnit {
 			s.Units[last].Active, s.containerd = "active", s.containerdSettings()
 		}
