@@ -77,6 +77,7 @@ func reachReason(failed *ssh.Error) string {
 var healthReasons = map[string]string{
 	probe.SudoMissing: infrav1.SudoMissingReason, probe.DiskFull: infrav1.DiskFullReason,
 	probe.SoftwareMissing: infrav1.SoftwareMissingReason, probe.InUse: infrav1.InUseReason,
+	probe.FolderIsLink: infrav1.FolderIsLinkReason,
 }
 
 // healthy is the condition about the host itself.

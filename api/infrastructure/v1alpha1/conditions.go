@@ -12,7 +12,7 @@ const (
 	ReachableCondition = "Reachable"
 
 	// HealthyCondition is true while the host can be made a machine: sudo without a password, space on
-	// its disks, cloud-init, systemd, ip and nft are there, and it is not in use.
+	// its disks, cloud-init, systemd, ip and nft are there, a node's folders are no links, and it is not in use.
 	HealthyCondition = "Healthy"
 
 	// AvailableCondition is true while an IDCMachine may claim the host: healthy, not claimed, not in
@@ -86,6 +86,12 @@ const (
 	//
 	// Install what the message names, or remove the file that switches it off.
 	SoftwareMissingReason = "SoftwareMissing"
+
+	// FolderIsLinkReason of HealthyCondition: a folder of a node, such as /var/lib/kubelet, or one above it is a symbolic link. A
+	// clean-up would remove the link, and leave keys and volumes behind it for the next machine.
+	//
+	// Mount the disk at the path that the message names, instead of the link.
+	FolderIsLinkReason = "FolderIsLink"
 
 	// InUseReason of HealthyCondition: the host is in use. A kubelet runs on it, it has /etc/kubernetes/kubelet.conf or
 	// the address of a Node of the host cluster, or it carries a machine that this inventory does not know of.

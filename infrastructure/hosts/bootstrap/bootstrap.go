@@ -12,6 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cloudinit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/koksoftware"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 )
 
@@ -96,7 +97,17 @@ func mayHave(ctx context.Context, h *hosts.Host, machine *Machine) (takenOver st
 		return "", fmt.Errorf("look whose the host is: %w", err)
 	}
 	found := ownership.Judge(usage, &machine.Claimant)
-	return found.Fact, found.Err()
+	if err := found.Err(); err != nil {
+		return "", err
+	}
+	problem, err := probe.Linked(ctx, h)
+	if err != nil {
+		return "", fmt.Errorf("look where a node's folders are: %w", err)
+	}
+	if problem != nil {
+		return "", &ProblemError{Problem: *problem, Err: errors.New("nothing on it was changed")}
+	}
+	return found.Fact, nil
 }
 
 // start seeds and starts cloud-init, unless that is done already, or a restart of the host does it. It reports whether it started

@@ -86,11 +86,33 @@ func TestABootstrapGoesOnWhenTheHostWasRestarted(t *testing.T) {
 	})
 }
 
+// A clean-up removes a link, and not what is behind it.
+func TestAHostWhoseFoldersAreLinksIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hosttest.New(t)
+		before := s.Plain()
+		h := hosts.New(s, "admin")
+		s.Symlinks = map[string]string{"/etc/kubernetes": "/data/kubernetes"}
+		_, err := bootstrap.Run(t.Context(), h, bootstraptest.Worker())
+		var failed *bootstrap.ProblemError
+		if !errors.As(err, &failed) || failed.Problem.Reason != probe.FolderIsLink || !strings.Contains(err.Error(), "mount the disk at /etc/kubernetes instead of the link") {
+			t.Errorf("it says %v", err)
+		}
+		if s.Plain() != before {
+			t.Error("it was changed")
+		}
+		s.Symlinks = nil
+		if progress, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil || progress.State != bootstrap.Done {
+			t.Errorf("without the link: %+v, %v", progress, err)
+		}
+	})
+}
+
 // Each command is a session of SSH and a start of sudo, which takes a host longer than most commands themselves.
 func TestABootstrapTakesFewCommands(t *testing.T) {
 	s := hosttest.New(t)
 	bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
-	if most := 54; len(s.Ran) > most {
+	if most := 55; len(s.Ran) > most {
 		t.Errorf("it took %d commands, more than %d:\n%s", len(s.Ran), most, strings.Join(s.Ran, "\n"))
 	}
 }

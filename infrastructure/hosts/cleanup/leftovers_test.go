@@ -102,3 +102,32 @@ func TestAVolumeThatStaysMountedKeepsItsData(t *testing.T) {
 		}
 	})
 }
+
+// The link may have come after the machine. What is behind it is the next machine's if the link alone goes.
+func TestALinkInPlaceOfANodesFolderIsLeftToAPerson(t *testing.T) {
+	for _, link := range []string{"/var/lib/kubelet", "/var/lib"} {
+		t.Run(link, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := hosttest.New(t)
+				h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
+				s.Symlinks = map[string]string{link: "/data" + link}
+				err := cleanup.Run(t.Context(), h, "id-1")
+				for _, want := range []string{
+					"remove a node's files: they all stay, for a link leads elsewhere: /var/lib/kubelet (it is /data/var/lib/kubelet)",
+					"there still is: ", "file /var/lib/kubelet",
+				} {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("%q is not in: %v", want, err)
+					}
+				}
+				if !s.There(records.Dir) || !s.There("/etc/kubernetes") {
+					t.Error("a node's files or the record are gone")
+				}
+				s.Symlinks = nil
+				if err := cleanup.Run(t.Context(), h, "id-1"); err != nil || s.There(records.Dir) {
+					t.Errorf("put right: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -29,6 +29,14 @@ var nodePaths = []string{
 	hosts.Temporary(onworker.KubeletEnvironment),
 }
 
+// Links are those of a node's paths that lead elsewhere. Of a link a removal takes the link alone, and the keys and volumes behind
+// it, which mountinfo has by their real paths, would stay for the next machine.
+func Links(ctx context.Context, h *hosts.Host) ([]hosts.Link, error) {
+	// systemd itself links to the state of a dynamic user.
+	paths := slices.DeleteFunc(slices.Clone(nodePaths), func(file string) bool { return file == path.Clean(onworker.LoadBalancerStateLink) })
+	return h.LinksTo(ctx, paths...)
+}
+
 // isNodes reports whether a file is in, or is, one of nodePaths.
 func isNodes(file string) bool {
 	return slices.ContainsFunc(nodePaths, func(dir string) bool { return file == dir || strings.HasPrefix(file, dir+"/") })
@@ -150,8 +158,15 @@ func split(record *records.Record, paths []string) (gone, emptied []string) {
 }
 
 // removeNode removes a node's files. It removes none while a volume is mounted among them: a bind mount from the same disk
-// is on the same file system, so a removal would reach into it.
+// is on the same file system, so a removal would reach into it. It removes none while one of the paths is a link, either.
 func removeNode(ctx context.Context, h *hosts.Host, record *records.Record) error {
+	links, err := Links(ctx, h)
+	if err != nil {
+		return err
+	}
+	if len(links) > 0 {
+		return fmt.Errorf("they all stay, for a link leads elsewhere: %s; unmount and remove by hand what is there, and then the link", hosts.NamedLinks(links))
+	}
 	points, err := mounted(ctx, h, record)
 	if err != nil {
 		return err

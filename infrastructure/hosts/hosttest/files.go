@@ -223,3 +223,16 @@ func (s *Simulated) copy(in string, args []string) (string, int) {
 	}
 	return "", 0
 }
+
+// realpath resolves a link, which leads to no other link.
+func (s *Simulated) realpath(args []string) (text string, status int) {
+	for _, file := range operands(args) {
+		for link, target := range s.Symlinks {
+			if below, ok := strings.CutPrefix(file, link); ok && (below == "" || below[0] == '/') {
+				file = target + below
+			}
+		}
+		text += file + "\x00"
+	}
+	return text, 0
+}

@@ -30,6 +30,9 @@ func (l *Liar) Run(_ context.Context, command ssh.Command) (ssh.Result, error) {
 	if args[0] == "find" {
 		return l.find(args), nil
 	}
+	if _, lies := l.Answers[args[0]]; args[0] == "realpath" && !lies {
+		return ssh.Result{Stdout: []byte(strings.Join(operands(args), "\x00") + "\x00")}, nil
+	}
 	answer, ok := l.Answers[args[0]+" "+args[len(args)-1]]
 	if !ok {
 		answer = l.Answers[args[0]]

@@ -26,6 +26,8 @@ type Simulated struct {
 	Files map[string]string
 	// Mounts are mount points.
 	Mounts []string
+	// Symlinks are symbolic links, by their path, and what they lead to.
+	Symlinks map[string]string
 	// Disks has what stat prints for the file system of a folder; empty for a folder that does not exist. All others have room.
 	Disks map[string]string
 
@@ -140,23 +142,24 @@ var programs = map[string]program{
 	"hostname":   (*Simulated).hostname,
 	"journalctl": prints(""),
 
-	"cat":     (*Simulated).cat,
-	"head":    (*Simulated).head,
-	"tail":    prints("Cloud-init starts\ntoken: abcdef.0123456789abcdef\nit broke\n"),
-	"grep":    (*Simulated).grep,
-	"find":    (*Simulated).find,
-	"stat":    (*Simulated).stat,
-	"install": (*Simulated).install,
-	"dd":      (*Simulated).dd,
-	"tar":     (*Simulated).tar,
-	"sync":    prints(""),
-	"timeout": (*Simulated).timeout,
-	"sed":     (*Simulated).sed,
-	"mv":      (*Simulated).mv,
-	"cp":      (*Simulated).cp,
-	"env":     (*Simulated).env,
-	"rm":      (*Simulated).rm,
-	"umount":  (*Simulated).umount,
+	"cat":      (*Simulated).cat,
+	"head":     (*Simulated).head,
+	"tail":     prints("Cloud-init starts\ntoken: abcdef.0123456789abcdef\nit broke\n"),
+	"grep":     (*Simulated).grep,
+	"find":     (*Simulated).find,
+	"stat":     (*Simulated).stat,
+	"realpath": (*Simulated).realpath,
+	"install":  (*Simulated).install,
+	"dd":       (*Simulated).dd,
+	"tar":      (*Simulated).tar,
+	"sync":     prints(""),
+	"timeout":  (*Simulated).timeout,
+	"sed":      (*Simulated).sed,
+	"mv":       (*Simulated).mv,
+	"cp":       (*Simulated).cp,
+	"env":      (*Simulated).env,
+	"rm":       (*Simulated).rm,
+	"umount":   (*Simulated).umount,
 
 	"getent":  (*Simulated).getent,
 	"passwd":  (*Simulated).passwd,

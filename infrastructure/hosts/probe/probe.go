@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 )
 
@@ -23,6 +24,9 @@ const (
 
 // diskFolders are on the file systems that a node writes to. Some do not exist before the node's programs do.
 var diskFolders = []string{"/", "/var/lib", "/var/lib/cloud", "/var/lib/containerd", "/var/lib/kubelet", "/var/log", "/run"}
+
+// maxMessage bounds the message of a problem in which a host names a path.
+const maxMessage = 1024
 
 // Bytes that fields of an IDCHost's status have room for. Longer texts are cut, and end with three dots.
 const (
@@ -41,6 +45,8 @@ const (
 	SudoMissing     = "SudoMissing"
 	DiskFull        = "DiskFull"
 	SoftwareMissing = "SoftwareMissing"
+	// FolderIsLink is the reason for a host on which a node's folder, or one above it, is a symbolic link.
+	FolderIsLink = "FolderIsLink"
 	// InUse is the reason for a host that is in use, by ownership.Judge.
 	InUse = "InUse"
 )
@@ -83,6 +89,7 @@ func Run(ctx context.Context, h *hosts.Host) (*Facts, *Problem, error) {
 		func(context.Context, *hosts.Host) (*Problem, error) { return missing(programs), nil },
 		switchedOff,
 		full,
+		Linked,
 	} {
 		if problem, err := check(ctx, h); err != nil || problem != nil {
 			return facts, problem, err
@@ -146,6 +153,17 @@ func full(ctx context.Context, h *hosts.Host) (*Problem, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Linked finds a problem when a node's folder is a symbolic link, or is below one: a clean-up could not empty it.
+func Linked(ctx context.Context, h *hosts.Host) (*Problem, error) {
+	links, err := cleanup.Links(ctx, h)
+	if err != nil || len(links) == 0 {
+		return nil, err
+	}
+	first := links[0]
+	return &Problem{FolderIsLink, hosts.Line(fmt.Sprintf("%s is %s because of a symbolic link, and a clean-up would leave a machine's keys and volumes there; "+
+		"mount the disk at %s instead of the link, or bind it there", first.Path, first.Target, first.Path), maxMessage)}, nil
 }
 
 // architectures maps what uname -m prints to Go's names.

@@ -34,6 +34,13 @@ func TestProbe(t *testing.T) {
 		}, "", ""},
 		"no inodes": {func(s *hosttest.Simulated) { s.Disks = map[string]string{"/": "1000000 4096 9 1000000"} },
 			DiskFull, "the file system of / has 9 inodes free, 10000 are needed"},
+		"a node's folder that is a link": {func(s *hosttest.Simulated) { s.Symlinks = map[string]string{"/var/lib/kubelet": "/data/kubelet"} },
+			FolderIsLink, "/var/lib/kubelet is /data/kubelet because of a symbolic link, and a clean-up would leave a machine's keys and volumes there; mount the disk at /var/lib/kubelet instead of the link"},
+		"a node's folders below a link": {func(s *hosttest.Simulated) { s.Symlinks = map[string]string{"/var/lib": "/data/lib"} },
+			FolderIsLink, "mount the disk at /var/lib/kubelet instead of the link"},
+		"links that systemd and a distribution make": {func(s *hosttest.Simulated) {
+			s.Symlinks = map[string]string{"/var/lib/kok-apiserver-lb": "/var/lib/private/kok-apiserver-lb", "/var/run": "/run", "/lib": "/usr/lib", "/opt": "/var/opt"}
+		}, "", ""},
 		"a file system without inodes": {func(s *hosttest.Simulated) { s.Disks = map[string]string{"/": "1000000 4096 0 0"} }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
