@@ -10,7 +10,7 @@ import (
 type Link struct{ Path, Target string }
 
 // String names the path and where it leads to.
-func (l Link) String() string { return Line(l.Path + " (it is " + l.Target + ")", MaxLine) }
+func (l Link) String() string { return Line(l.Path+" (it is "+l.Target+")", MaxLine) }
 
 // LinksTo are those of the paths that lead elsewhere. A path need not exist: a folder above it may be a link.
 func (h *Host) LinksTo(ctx context.Context, paths ...string) ([]Link, error) {

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxOutput is how much of a command's output is kept, in bytes: a host must not fill the manager's memory.
-const maxOutput = 1 << 20
+// MaxOutput is how much of a command's output is kept, in bytes, unless the command says otherwise: a host must not fill the
+// manager's memory.
+const MaxOutput = 1 << 20
 
 // endTime is how long Run waits for a command whose context ended. sshd passes no signal on to root's commands.
 const endTime = 10 * time.Second
@@ -24,14 +26,16 @@ type Command struct {
 	Args []string
 	// Stdin is what the program reads.
 	Stdin []byte
-	// MayBeCut accepts that only the first MiB of standard output is kept. Without it, more is an error: a reader of a list
+	// MayBeCut accepts that only the first bytes of standard output are kept. Without it, more is an error: a reader of a list
 	// must not take a part for the whole.
 	MayBeCut bool
+	// MaxOutput is how much of standard output is kept, in bytes; 0 for the constant of that name.
+	MaxOutput int
 }
 
 // Result is how a command ended.
 type Result struct {
-	// Stdout and Stderr are the first MiB of each.
+	// Stdout and Stderr are the first bytes of each: a MiB, unless the command has another MaxOutput for Stdout.
 	Stdout []byte
 	Stderr []byte
 	// ExitStatus is 0 for success, 127 when the program is not there (POSIX shell, section 2.8.2).
@@ -40,14 +44,14 @@ type Result struct {
 
 // Run runs a command and waits for its end. An exit status other than 0 is no error. An error means that nobody knows how
 // the command ended; it is an *Error when the connection ended. When the context ends, Run signals the command and waits
-// some seconds for its end. Standard output of more than a MiB is an error, unless MayBeCut is set.
+// some seconds for its end. Standard output of more than MaxOutput is an error, unless MayBeCut is set.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.client.NewSession()
 	if err != nil {
 		return result, c.explain(fmt.Errorf("run %s: open a session: %w", command.Args[0], err))
 	}
-	stdout, stderr := &bounded{}, &bounded{}
+	stdout, stderr := &bounded{most: command.Bound()}, &bounded{most: MaxOutput}
 	session.Stdout, session.Stderr = stdout, stderr
 	session.Stdin = bytes.NewReader(command.Stdin)
 	ended := make(chan struct{})
@@ -79,7 +83,7 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	}
 	switch {
 	case err == nil && stdout.dropped && !command.MayBeCut:
-		return result, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", Quote(command.Args), maxOutput)
+		return result, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", Quote(command.Args), stdout.most)
 	case err != nil:
 		return result, c.explain(fmt.Errorf("run %s: %w", command.Args[0], err))
 	}
@@ -97,14 +101,18 @@ func (c *Client) explain(err error) error {
 	return &Error{Reason: Lost, Server: c.server, Err: err}
 }
 
-// bounded keeps the first maxOutput bytes and drops the rest.
+// Bound is how much of the command's standard output is kept, in bytes.
+func (c *Command) Bound() int { return cmp.Or(c.MaxOutput, MaxOutput) }
+
+// bounded keeps the first bytes and drops the rest.
 type bounded struct {
+	most    int
 	kept    []byte
 	dropped bool
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
-	free := maxOutput - len(b.kept)
+	free := b.most - len(b.kept)
 	b.kept = append(b.kept, data[:min(free, len(data))]...)
 	b.dropped = b.dropped || len(data) > free
 	return len(data), nil

@@ -95,6 +95,16 @@ func TestCommands(t *testing.T) {
 			t.Errorf("a whole one: %d bytes, %v", len(got.Stdout), err)
 		}
 	})
+	t.Run("a command may have a bound of its own", func(t *testing.T) {
+		command := ssh.Command{Args: []string{"head", "--bytes=2097153", "/dev/zero"}, MaxOutput: 2 << 20}
+		if _, err := c.Run(t.Context(), command); err == nil || !strings.HasSuffix(err.Error(), "it wrote more than 2097152 bytes, and the rest is lost") {
+			t.Errorf("more than it may: %v", err)
+		}
+		command.Args[1] = "--bytes=2097152"
+		if got, err := c.Run(t.Context(), command); err != nil || len(got.Stdout) != 2<<20 {
+			t.Errorf("as much as it may: %d bytes, %v", len(got.Stdout), err)
+		}
+	})
 	t.Run("what is said of a failure may be cut", func(t *testing.T) {
 		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"dd", "if=/dev/zero", "of=/dev/stderr", "bs=5000000", "count=1", "status=none"}})
 		if err != nil || len(got.Stderr) != 1<<20 || got.ExitStatus != 0 {

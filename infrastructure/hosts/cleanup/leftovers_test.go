@@ -131,3 +131,17 @@ func TestALinkInPlaceOfANodesFolderIsLeftToAPerson(t *testing.T) {
 		})
 	}
 }
+
+// kube-proxy's rules of some 750 Services are more than other commands may print.
+func TestAHostWithTheRulesOfManyServicesIsCleaned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hosttest.New(t)
+		before := s.Plain()
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
+		s.AddServices(5000)
+		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
+			t.Errorf("%.500v", err)
+		}
+		s.ExpectPlain(before, "after the clean-up")
+	})
+}

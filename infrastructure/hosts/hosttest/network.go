@@ -2,6 +2,8 @@ package hosttest
 
 import (
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -51,11 +53,31 @@ func (s *Simulated) nft(args []string) (string, int) {
 	return string(text), 0
 }
 
+// ofService matches the chains of a Service.
+var ofService = regexp.MustCompile(`^ip nat KUBE-(SVC|SEP|EXT)-`)
+
+// AddServices adds the rules and chains that kube-proxy has for as many Services, in its iptables mode by iptables-nft.
+func (s *Simulated) AddServices(services int) {
+	rules := &strings.Builder{}
+	rules.WriteString("*nat\n:PREROUTING ACCEPT [0:0]\n")
+	for i := range services {
+		for _, kind := range []string{"SVC", "SEP", "EXT"} {
+			fmt.Fprintf(rules, ":KUBE-%s-%016d - [0:0]\n", kind, i)
+			s.Chains = append(s.Chains, fmt.Sprintf("ip nat KUBE-%s-%016d", kind, i))
+		}
+		for range 6 {
+			fmt.Fprintf(rules, "-A KUBE-SVC-%016d -m comment --comment \"team/service-%d:https -> 10.244.1.7:8443\" -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-%016d\n", i, i, i)
+		}
+	}
+	s.iptables += rules.String() + "COMMIT\n"
+}
+
 func (s *Simulated) iptablesSave([]string) (string, int) { return s.iptables, 0 }
 
 func (s *Simulated) iptablesRestore([]string) (string, int) {
 	if !s.Sticky["iptables"] {
 		s.iptables = ""
+		s.Chains = slices.DeleteFunc(s.Chains, ofService.MatchString)
 	}
 	return "", 0
 }

@@ -120,6 +120,9 @@ func (s *Simulated) Run(ctx context.Context, command ssh.Command) (ssh.Result, e
 	}
 	s.stdin = string(command.Stdin)
 	out, status := run(s, args[1:])
+	if len(out) > command.Bound() && !command.MayBeCut {
+		return ssh.Result{}, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", ssh.Quote(args), command.Bound())
+	}
 	return ssh.Result{Stdout: []byte(out), ExitStatus: status}, nil
 }
 

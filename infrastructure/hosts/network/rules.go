@@ -73,7 +73,7 @@ func iptables(programs []string) []string {
 // RemoveRules removes a node's packet filter rules, also those of nftables modes.
 func RemoveRules(ctx context.Context, h *hosts.Host, programs []string) error {
 	for _, family := range iptables(programs) {
-		saved, err := h.Run(ctx, family+"-save")
+		saved, err := h.RunLong(ctx, family+"-save")
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ type nftEntry struct {
 
 // nft lists a node's "tables", or its "chains" outside of them, which programs named iptables-nft make.
 func nft(ctx context.Context, h *hosts.Host, kind string) ([]nftEntry, error) {
-	output, err := h.Run(ctx, "nft", "--json", "list", kind)
+	output, err := h.RunLong(ctx, "nft", "--json", "list", kind)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func rulesLeft(ctx context.Context, h *hosts.Host, programs []string) ([]string,
 		}
 	}
 	for _, family := range iptables(programs) {
-		saved, err := h.Run(ctx, family+"-save")
+		saved, err := h.RunLong(ctx, family+"-save")
 		if err != nil {
 			return nil, err
 		}
