@@ -209,6 +209,18 @@ func contents(ctx context.Context, etcd *clientv3.Client, revision int64) map[st
 	}
 }
 
+// writtenAfter are keys that, at a revision, have a younger value than another one.
+func writtenAfter(ctx context.Context, etcd *clientv3.Client, revision, at int64) []string {
+	GinkgoHelper()
+	written, err := etcd.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly(), clientv3.WithMinModRev(revision+1), clientv3.WithRev(at))
+	Expect(err).NotTo(HaveOccurred())
+	keys := make([]string, len(written.Kvs))
+	for i, pair := range written.Kvs {
+		keys[i] = string(pair.Key)
+	}
+	return keys
+}
+
 // firstRevision is the first revision of an etcd that was restored: all before it are compacted. It is ahead of that of the snapshot.
 func firstRevision(ctx context.Context, etcd *clientv3.Client, snapshot int64) int64 {
 	GinkgoHelper()
