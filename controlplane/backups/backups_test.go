@@ -84,20 +84,20 @@ func TestVerdict(t *testing.T) {
 		reason string
 		says   []string
 	}{
-		"nobody was asked":         {status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"yet"}},
-		"nobody answers":           {seen: Seen{Err: "refused"}, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"refused"}},
-		"a Secret is missing":      {seen: Seen{Problem: "spec.etcd.backup.store.s3.credentialsRef names …"}, status: metav1.ConditionFalse, reason: conditionsv1.StoreUnreachableReason, says: []string{"credentialsRef", "no snapshot is verified yet"}},
-		"nobody listed it":         {seen: Seen{Report: &backup.Report{}}, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason},
-		"nobody answers any more":  {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, Err: "refused"}, after: 4 * time.Hour, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"refused", "20260304T050000Z"}},
-		"there is none":            {seen: Seen{Report: &backup.Report{Listed: six}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"no snapshot is verified yet"}},
-		"one is not verified":      {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason},
-		"one is refused":           {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, refused)}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason},
-		"one is verified":          {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z"}},
-		"the next one failed":      {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z", "store.s3.bucket: there is no bucket"}},
-		"it is too old":            {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
-		"one is of a time to come": {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(48 * time.Hour))}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"no snapshot is verified yet", "20260306T060000Z is of a time to come"}},
-		"and an older one is not":  {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(48 * time.Hour)), stored(five)}}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z is verified", "20260306T060000Z is of a time to come"}},
-		"it is too old, and why":   {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
+		"nobody was asked":        {status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"yet"}},
+		"nobody answers":          {seen: Seen{Err: "refused"}, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"refused"}},
+		"a Secret is missing":     {seen: Seen{Problem: "spec.etcd.backup.store.s3.credentialsRef names …"}, status: metav1.ConditionFalse, reason: conditionsv1.StoreUnreachableReason, says: []string{"credentialsRef", "no snapshot is verified yet"}},
+		"nobody listed it":        {seen: Seen{Report: &backup.Report{}}, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason},
+		"nobody answers any more": {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, Err: "refused"}, after: 4 * time.Hour, status: metav1.ConditionUnknown, reason: conditionsv1.HealthUnknownReason, says: []string{"refused", "20260304T050000Z"}},
+		"there is none":           {seen: Seen{Report: &backup.Report{Listed: six}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"no snapshot is verified yet"}},
+		"one is not verified":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason},
+		"one is refused":          {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, refused)}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason},
+		"one is verified":         {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z"}},
+		"the next one failed":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z", "store.s3.bucket: there is no bucket"}},
+		"it is too old":           {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
+		"one is in the future":    {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(48 * time.Hour))}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"no snapshot is verified yet", "20260306T060000Z is in the future"}},
+		"and an older one is not": {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(48 * time.Hour)), stored(five)}}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z is verified", "20260306T060000Z is in the future"}},
+		"it is too old, and why":  {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Verdict(spec(), test.seen, five.Add(time.Minute+test.after))
@@ -121,12 +121,12 @@ func TestStatusHasTheNewestVerifiedSnapshot(t *testing.T) {
 		want   time.Time
 		bytes  int64
 	}{
-		"nobody has told":                  {want: former.TakenAt.Time},
-		"the store was not read yet":       {report: &backup.Report{}, want: former.TakenAt.Time},
-		"there is none":                    {report: &backup.Report{Listed: six}},
-		"one is not verified":              {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}},
-		"a newer one is of a time to come": {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(2 * time.Hour)), stored(five, sized)}}, want: five.Add(time.Second), bytes: 42},
-		"a newer one is not verified":      {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six, unverified), stored(five, sized)}}, want: five.Add(time.Second), bytes: 42},
+		"nobody has told":              {want: former.TakenAt.Time},
+		"the store was not read yet":   {report: &backup.Report{}, want: former.TakenAt.Time},
+		"there is none":                {report: &backup.Report{Listed: six}},
+		"one is not verified":          {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}},
+		"a newer one is in the future": {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(2 * time.Hour)), stored(five, sized)}}, want: five.Add(time.Second), bytes: 42},
+		"a newer one is not verified":  {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six, unverified), stored(five, sized)}}, want: five.Add(time.Second), bytes: 42},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := NewestStatus(Seen{Report: test.report}, former, six)

@@ -113,9 +113,9 @@ func (k *Keeper) tenantUID(of *Facts, known string) string {
 	return uid
 }
 
-// Beside returns all files of the Secret. first are the files that the first member begins with. They replace those of the backup, because
-// the snapshot may be in another store with other credentials, of which it gets none of the backup's. While there is a problem, members keep the files that they were told before;
-// but a member that begins with a snapshot gets the new ones.
+// Beside returns all files of the Secret. first are the files that the first member begins with. They replace those of the backup. A
+// snapshot may be in another S3 store than the backup: then no credentials of the backup stay beside those of the snapshot. While there
+// is a problem, members keep the files that they were told before, but a member that begins with a snapshot gets the new ones.
 func (t Told) Beside(first, before map[string][]byte, seeded bool) map[string][]byte {
 	if t.Problem != "" && !seeded && before != nil {
 		return WithoutSeed(before)

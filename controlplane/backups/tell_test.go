@@ -157,20 +157,16 @@ func TestFilesOfTheSecretOfMembers(t *testing.T) {
 		seeded bool
 		want   map[string]string
 	}{
-		"the seed's store gets nothing of the backup's":    {told: Told{Files: private}, before: before, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
+		"the seed's store gets nothing of the backup's":    {told: Told{Files: private}, first: first, before: before, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
 		"a seed on a volume leaves the backup's":           {told: Told{Files: told}, first: volume, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the backup's", backup.SeedFile: "seed"}},
-		"credentials of the seed's store count":            {told: Told{Files: told}, before: before, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
-		"without a backup":                                 {before: before, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
-		"a problem keeps what they were told, but no seed": {told: Told{Problem: "no bucket"}, before: before, want: map[string]string{backup.ConfigFile: "old"}},
-		"a problem, and they were told nothing":            {told: Told{Problem: "no bucket"}, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
-		"a problem, and one begins with a snapshot":        {told: Told{Problem: "no bucket"}, before: before, seeded: true, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
+		"credentials of the seed's store count":            {told: Told{Files: told}, first: first, before: before, want: map[string]string{backup.ConfigFile: "new", backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
+		"without a backup":                                 {first: first, before: before, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
+		"a problem keeps what they were told, but no seed": {told: Told{Problem: "no bucket"}, first: first, before: before, want: map[string]string{backup.ConfigFile: "old"}},
+		"a problem, and they were told nothing":            {told: Told{Problem: "no bucket"}, first: first, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
+		"a problem, and one begins with a snapshot":        {told: Told{Problem: "no bucket"}, first: first, before: before, seeded: true, want: map[string]string{backup.AccessKeyIDFile: "the seed's", backup.SeedFile: "seed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			begins := first
-			if test.first != nil {
-				begins = test.first
-			}
-			got := test.told.Beside(begins, test.before, test.seeded)
+			got := test.told.Beside(test.first, test.before, test.seeded)
 			if !maps.EqualFunc(got, test.want, func(a []byte, b string) bool { return string(a) == b }) {
 				t.Errorf("the files are %q", got)
 			}

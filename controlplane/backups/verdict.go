@@ -25,7 +25,7 @@ type Seen struct {
 	Missing string
 }
 
-// Newest finds the newest verified snapshot of a report, of those that are not of a time to come. It returns nil when the report has none.
+// Newest finds the newest verified snapshot of a report. It leaves out snapshots in the future, and returns nil when there is no other.
 func Newest(report *backup.Report, now time.Time) *backup.Snapshot {
 	if report == nil {
 		return nil
@@ -33,7 +33,7 @@ func Newest(report *backup.Report, now time.Time) *backup.Snapshot {
 	var newest *backup.Snapshot
 	for i := range report.Snapshots {
 		s := &report.Snapshots[i]
-		if s.Reason == "" && !s.Verified.IsZero() && !archive.IsAhead(s.Slot, now) && (newest == nil || s.Slot.After(newest.Slot)) {
+		if s.Reason == "" && !s.Verified.IsZero() && !archive.IsInFuture(s.Slot, now) && (newest == nil || s.Slot.After(newest.Slot)) {
 			newest = s
 		}
 	}
@@ -62,7 +62,7 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	if seen.Missing != "" {
 		condition.Message += "\n" + seen.Missing
 	}
-	if text := ahead(seen.Report, now); text != "" {
+	if text := inFuture(seen.Report, now); text != "" {
 		condition.Message += "\n" + text
 	}
 	if spec.Store.PerMember != nil {
@@ -103,14 +103,14 @@ func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	return says(metav1.ConditionFalse, conditionsv1.BackupTooOldReason, newestLine(newest, spec))
 }
 
-// ahead tells a person of a snapshot of a time to come; it is empty where there is none.
-func ahead(report *backup.Report, now time.Time) string {
+// inFuture names a snapshot in the future, and says what a person does about it. It returns "" when no snapshot is in the future.
+func inFuture(report *backup.Report, now time.Time) string {
 	if report == nil {
 		return ""
 	}
 	for _, s := range report.Snapshots {
-		if archive.IsAhead(s.Slot, now) {
-			return fmt.Sprintf("snapshot %s is of a time to come, and counts for nothing until then: set the clock of the host node right that took it",
+		if archive.IsInFuture(s.Slot, now) {
+			return fmt.Sprintf("snapshot %s is in the future, and is ignored until then: its host node had a wrong clock, set that right",
 				archive.SlotName(s.Slot))
 		}
 	}

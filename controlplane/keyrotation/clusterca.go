@@ -147,8 +147,7 @@ func (s clusterCASeen) behind(names needNames) []string {
 	return behind
 }
 
-// needs are what needs the former CA. unknown says why nobody knows; told is false while the look has not
-// ended.
+// needs are what needs the former CA. unknown says why nobody knows. told is false while the look has not ended.
 func (s clusterCASeen) needs(names needNames, seen, told bool, unknown string) []rotation.Need {
 	if !seen {
 		return []rotation.Need{unseen(names.unseen(), unknown, told)}
@@ -187,12 +186,13 @@ type clusterCAProbe struct {
 	looked time.Time
 }
 
-// probe looks anew in each phase. It looks once more when a person asks for the end and nothing else holds that up, and at once when a
-// person gives up other names, because the condition then has room for names that it only counted before.
+// probe looks anew in each phase. It looks once more when a person asks for the end and nothing else holds that up. It also looks anew when a
+// person changes the names that are given up: the condition then has room for names that it only counted before, and the last look left out
+// names that the person may have taken back.
 func (v *clusterCAProbe) probe(of rotation.Record) probe.Probe {
 	return probe.Probe{
-		Prompt:   strings.Join(v.names.givenUp, "\n"),
-		Identity: fmt.Sprintf("%s\n%s\n%s\n%t\n%s\n%s", of.Asked, of.Phase, of.Since, v.phase == rotation.Prepared && v.due, v.api.Identity(), v.next), Timeout: clusterCATimeout, Do: v.do,
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%t\n%s\n%s\n%q", of.Asked, of.Phase, of.Since, v.phase == rotation.Prepared && v.due, v.api.Identity(), v.next, v.names.givenUp),
+		Timeout:  clusterCATimeout, Do: v.do,
 	}
 }
 
@@ -300,10 +300,7 @@ func mountsRootCAs(pod *corev1.PodSpec) bool {
 // No API server checks what owners are called: a pod whose owner has no name of Kubernetes is named itself.
 func ownerOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
-	if owner == nil {
-		return pod.Namespace + "/Pod/" + pod.Name
-	}
-	if len(owner.Kind)+len(owner.Name) > longestOwner {
+	if owner == nil || len(owner.Kind)+len(owner.Name) > longestOwner {
 		return pod.Namespace + "/Pod/" + pod.Name
 	}
 	named := pod.Namespace + "/" + owner.Kind + "/" + owner.Name

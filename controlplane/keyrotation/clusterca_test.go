@@ -205,19 +205,22 @@ func TestALookThatNothingWaitsForIsMadeSeldom(t *testing.T) {
 			t.Errorf("%s: it rests %t", name, got)
 		}
 	}
-	identity := func(phase rotation.Phase, due bool) string {
-		check := clusterCAProbe{phase: phase, due: due, api: (tenantprobes.Tenants{Guards: &tenantapi.Guards{}}).Of(&controlplanev1.KOKControlPlane{}, &pki.KeyMaterial{})}
+	identity := func(phase rotation.Phase, due bool, givenUp ...string) string {
+		check := clusterCAProbe{phase: phase, due: due, names: needNames{givenUp: givenUp}, api: (tenantprobes.Tenants{Guards: &tenantapi.Guards{}}).Of(&controlplanev1.KOKControlPlane{}, &pki.KeyMaterial{})}
 		return check.probe(rotation.Record{Asked: "2030-01-02T03:04:05Z", Phase: phase}).Identity
 	}
 	if identity(rotation.Prepared, false) == identity(rotation.Prepared, true) {
 		t.Error("the end does not wait for a look of its own")
+	}
+	if identity(rotation.Prepared, true, "a") == identity(rotation.Prepared, true, "b") {
+		t.Error("a look counts that left out a name which is not given up any more")
 	}
 	if identity(rotation.Using, false) != identity(rotation.Using, true) {
 		t.Error("a phase that ends by itself looks twice")
 	}
 }
 
-// A look that has not ended may find what nobody has given up.
+// A look that has not ended may still find something that needs the former CA.
 func TestALookThatHasNotEndedIsNotGivenUp(t *testing.T) {
 	names := needNames{file: "0123456789"}
 	for told, want := range map[bool]rotation.Kind{false: rotation.Wait, true: rotation.Write} {

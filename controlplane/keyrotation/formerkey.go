@@ -66,8 +66,8 @@ func (u *run) addTokens(_ context.Context, state *rotation.State, l look) error 
 	return nil
 }
 
-// unseen is a need of a tenant that was not seen. A person may give up a look that failed, and none that has not ended: it may find what
-// nobody has given up.
+// unseen is the need of a look at the tenant. A person may give up a look that failed. Nobody gives up a look that has not ended, because it
+// may still find something that needs the former key.
 func unseen(name, why string, told bool) rotation.Need {
 	return rotation.Need{Name: name, Why: why, Lost: !told, Unknown: !told}
 }
@@ -91,8 +91,8 @@ type formerTokens struct {
 	more    int
 }
 
-// probe looks once more when the end is due: a Secret may have come since the last look. It looks anew when a person gives up other names:
-// what an earlier look left out may not be given up any more.
+// probe looks once more when the end is due: a Secret may have come since the last look. It also looks anew when a person changes the names
+// that are given up: the last look left out names that the person may have taken back.
 func (v *formerKeyProbe) probe(of rotation.Record, due bool) probe.Probe {
 	return probe.Probe{
 		Identity: fmt.Sprintf("%s\n%s\n%t\n%s\n%q", of.Asked, of.Since, due, v.api.Identity(), v.givenUp),

@@ -1,16 +1,22 @@
 package keyrotation
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets/secretstest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
@@ -53,7 +59,7 @@ func FuzzKeysOfTokens(f *testing.F) {
 	})
 }
 
-// What an earlier look left out is not given up for ever.
+// The last look left out names that were given up then. A person may take one back.
 func TestTokensAreLookedForAnewWhenOtherNamesAreGivenUp(t *testing.T) {
 	identity := func(givenUp ...string) string {
 		api := (tenantprobes.Tenants{Guards: &tenantapi.Guards{}}).Of(&controlplanev1.KOKControlPlane{}, &pki.KeyMaterial{})
@@ -80,5 +86,68 @@ func TestOthersAreNamedInPlaceOfSecretsThatAreGivenUp(t *testing.T) {
 	found := find("secret/0123456789/default/token-00", "secret/9876543210/default/token-01")
 	if len(found.secrets) != mostNamed || found.more != 1 || found.secrets[0] != "default/token-01" || found.secrets[mostNamed-1] != "default/token-10" {
 		t.Errorf("after one was given up, found are %+v", found)
+	}
+}
+
+// prober has one result of all probes; ended is false before the first one.
+type prober struct {
+	result probe.Result
+	ended  bool
+}
+
+func (p prober) Probe(probe.Key, probe.Probe) (probe.Result, bool) { return p.result, p.ended }
+func (p prober) Withdraw(probe.Key)                                {}
+
+// rotated is the key material of a tenant whose key of a kind is in a phase.
+func rotated(t *testing.T, kind string, phases ...rotation.Phase) *pki.KeyMaterial {
+	t.Helper()
+	clusters := secretstest.New(t)
+	store := &pki.Store{Management: clusters.Access(clusters.Management), Host: clusters.Access(clusters.Host)}
+	of := client.ObjectKey{Namespace: secretstest.Namespace, Name: "blue"}
+	ensure := func() *pki.KeyMaterial {
+		keys, err := store.Ensure(t.Context(), pki.Request{Cluster: of, UsedBy: func(context.Context) (string, error) { return "", nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	keys := ensure()
+	for _, phase := range phases {
+		if err := store.Rotate(t.Context(), of, keys, kind, rotation.Record{Asked: "2030-01-02T03:04:05Z", Phase: phase}); err != nil {
+			t.Fatal(err)
+		}
+		keys = ensure()
+	}
+	return keys
+}
+
+func TestALookForTokensThatHasNotEndedIsNotGivenUp(t *testing.T) {
+	keys := rotated(t, pki.ServiceAccount, rotation.Trusting, rotation.Using, rotation.Prepared)
+	for name, test := range map[string]struct {
+		prober prober
+		want   rotation.Kind
+	}{
+		"the look has not ended": {prober{}, rotation.Wait},
+		"the look failed":        {prober{probe.Result{Problem: "it does not answer"}, true}, rotation.Write},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			u := &run{
+				Rotator: &Rotator{Prober: test.prober, Clock: clocktesting.NewFakePassiveClock(now), Tenants: tenantprobes.Tenants{Guards: &tenantapi.Guards{}}},
+				of:      &Facts{ControlPlane: &controlplanev1.KOKControlPlane{}}, keys: keys,
+			}
+			state := rotation.State{Record: rotation.Record{
+				Asked: "2030-01-02T03:04:05Z", Phase: rotation.Prepared, Since: now.Add(-2 * podTokensLife).UTC().Format(time.RFC3339),
+			}, Complete: "2030-01-02T03:04:05Z"}
+			if err := u.addTokens(t.Context(), &state, look{due: true}); err != nil {
+				t.Fatal(err)
+			}
+			for _, need := range state.Needs {
+				state.GivenUp = append(state.GivenUp, need.Name)
+			}
+			if got := rotation.Decide(state); len(state.Needs) != 1 || got.Kind != test.want {
+				t.Errorf("of %+v it is decided %+v", state.Needs, got)
+			}
+		})
 	}
 }

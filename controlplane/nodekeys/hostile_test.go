@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// hostile is what a tenant's administrator has answer in place of an API server: so many pages of one pod, then a page of Nodes.
+// hostile answers in place of a tenant's API server: with so many pages of one pod, then with a page of Nodes.
 type hostile struct {
 	client.Reader
 	pods int
@@ -48,7 +48,7 @@ func (h *hostile) List(_ context.Context, list client.ObjectList, options ...cli
 	return nil
 }
 
-// A condition over 32,768 bytes is refused, and with it the whole status of the control plane.
+// An API server refuses a condition over 32,768 bytes. Then the manager could not write the status of the control plane at all.
 func TestNamesThatNoAPIServerTakesAreHeldAgainstTheTenant(t *testing.T) {
 	long := strings.Repeat("a", 40<<10)
 	for name, test := range map[string]struct{ node, pod, on, refused string }{
@@ -77,7 +77,7 @@ func TestNamesThatNoAPIServerTakesAreHeldAgainstTheTenant(t *testing.T) {
 	}
 }
 
-// All Nodes are read once all pods are: what is kept of a pod until then is one line.
+// Behind reads all pods before it reads Nodes. Until then it keeps one line of each pod.
 func TestWhatPodsSayDoesNotStayInMemory(t *testing.T) {
 	const pods, each = 60, 1 << 20
 	inUse := func() uint64 {

@@ -160,8 +160,8 @@ func (r *Restorer) newestFit(ctx context.Context, of *Facts, members []rebuild.F
 	return "", err
 }
 
-// fit are the snapshots of a control plane that can be restored in place, the newest first. One of a time to come is none: its data are
-// older than its name says. Where members keep snapshots on volumes of their
+// fit returns the snapshots of a control plane that can be restored in place, the newest first. It leaves out snapshots in the future.
+// Where members keep snapshots on volumes of their
 // own, some may lack one.
 func (r *Restorer) fit(ctx context.Context, of *Facts, reached func(member string) bool) ([]rebuild.Candidate, error) {
 	snapshots := &controlplanev1.KOKEtcdSnapshotList{}
@@ -173,7 +173,7 @@ func (r *Restorer) fit(ctx context.Context, of *Facts, reached func(member strin
 	shared := own == nil || own.Store.PerMember == nil
 	var fit []rebuild.Candidate
 	for i := range snapshots.Items {
-		if s := &snapshots.Items[i]; s.DeletionTimestamp.IsZero() && !isAhead(s, r.Clock.Now()) && unfit(of, s) == "" {
+		if s := &snapshots.Items[i]; s.DeletionTimestamp.IsZero() && !isInFuture(s, r.Clock.Now()) && unfit(of, s) == "" {
 			members := slices.DeleteFunc(slices.Clone(s.Status.Members), func(name string) bool { return !reached(name) })
 			fit = append(fit, rebuild.Candidate{Snapshot: s.Name, Shared: shared, Members: members})
 		}
@@ -181,7 +181,7 @@ func (r *Restorer) fit(ctx context.Context, of *Facts, reached func(member strin
 	return fit, nil
 }
 
-func isAhead(snapshot *controlplanev1.KOKEtcdSnapshot, now time.Time) bool {
+func isInFuture(snapshot *controlplanev1.KOKEtcdSnapshot, now time.Time) bool {
 	slot, err := archive.ParseSlot(snapshot.Status.Slot)
-	return err == nil && archive.IsAhead(slot, now)
+	return err == nil && archive.IsInFuture(slot, now)
 }

@@ -20,8 +20,8 @@ func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (
 	}
 	key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
 	if !waitsForCleanUp(host) {
-		// It would go on under the hands of a person. It is withdrawn only here: while the cache still has the old quarantine,
-		// another reconcile would start it anew.
+		// A person works on the host now, so the clean-up has to end. cleanLate withdraws it only here: earlier, the cache may still
+		// have the old quarantine, and the next reconcile would start it anew.
 		r.probes.Withdraw(key)
 		return false, nil
 	}

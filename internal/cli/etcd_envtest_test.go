@@ -410,7 +410,7 @@ func TestANewClusterIsPreparedForASnapshot(t *testing.T) {
 
 	// The newest that is verified is taken.
 	out = s.expect(0, []string{
-		"The snapshot 20990304T060000Z is left out: it is of a time to come",
+		"The snapshot 20990304T060000Z is left out: it is in the future",
 		"The snapshot 20260304T060000Z is left out: it is not verified", "Secret " + s.namespace + "/blue-ca is created",
 		"The snapshot 20260304T050000Z of former/blue, taken 2026-03-04T05:00:01Z at revision 4711", "snapshot: blue-restore-20260304t050000z",
 		"needs another spec.etcd.backup.store.s3.prefix than former/blue",

@@ -2,7 +2,6 @@ package tenantapi
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,8 +9,7 @@ import (
 )
 
 const (
-	// nodesPage is the number of Nodes in a page, nodesPages the greatest number of pages: Kubernetes has 5,000 Nodes at most.
-	nodesPage  = ownPage
+	// nodesPages is the greatest number of pages: Kubernetes has 5,000 Nodes at most.
 	nodesPages = 100
 	// nodesTime bounds all pages together.
 	nodesTime = time.Minute
@@ -26,27 +24,14 @@ const (
 func EachNode(ctx context.Context, guard *Guard, tenant client.Reader, do func(*corev1.Node)) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesTime)
 	defer cancel()
-	next := ""
-	for range nodesPages {
-		page := &corev1.NodeList{}
-		if err := tenant.List(ctx, page, client.Limit(nodesPage), client.Continue(next)); err != nil {
-			return fmt.Errorf("list the Nodes of the tenant: %w", err)
-		}
-		for i := range page.Items {
-			if !plausible(&page.Items[i]) {
-				return guard.refuse(TooLarge, "it lists a Node with a field that is longer than any API server takes")
-			}
-			do(&page.Items[i])
-		}
-		if next = page.Continue; next == "" {
-			return nil
-		}
-	}
-	return guard.refuse(TooMany, fmt.Sprintf("it lists more than %d Nodes", nodesPage*nodesPages))
+	return bounds{"Nodes", ownPage, nodesPages, plausible, "a field that is longer than any API server takes"}.each(ctx, guard, tenant, &corev1.NodeList{}, func(object client.Object) {
+		do(object.(*corev1.Node))
+	})
 }
 
 // plausible reports whether no field of a Node that may be kept is too long.
-func plausible(node *corev1.Node) bool {
+func plausible(object client.Object) bool {
+	node := object.(*corev1.Node)
 	if len(node.Status.Addresses) > maxAddresses {
 		return false
 	}

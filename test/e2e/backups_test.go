@@ -209,7 +209,7 @@ func contents(ctx context.Context, etcd *clientv3.Client, revision int64) map[st
 	}
 }
 
-// writtenAfter are keys that, at a revision, have a younger value than another one.
+// writtenAfter returns the keys that were written after a revision, of those that etcd has at another one.
 func writtenAfter(ctx context.Context, etcd *clientv3.Client, revision, at int64) []string {
 	GinkgoHelper()
 	written, err := etcd.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly(), clientv3.WithMinModRev(revision+1), clientv3.WithRev(at))

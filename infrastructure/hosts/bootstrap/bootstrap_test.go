@@ -54,7 +54,7 @@ func TestABootstrapThatIsCutGoesOn(t *testing.T) {
 	})
 }
 
-// Between the seed and the record of the start, the host loses its power. The next boot runs cloud-init, and has no unit of ours.
+// The host loses its power after the seed and before the record of the start. The next boot runs cloud-init itself, and has no unit of ours.
 func TestABootstrapGoesOnWhenTheHostWasRestarted(t *testing.T) {
 	hosttest.OnEach(t, func(t *testing.T, kind func(*testing.T) *hosttest.Simulated) {
 		restarts := 0
@@ -86,7 +86,7 @@ func TestABootstrapGoesOnWhenTheHostWasRestarted(t *testing.T) {
 	})
 }
 
-// A clean-up removes a link, and not what is behind it.
+// A clean-up would remove only the link, and leave what is behind it.
 func TestAHostWhoseFoldersAreLinksIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)

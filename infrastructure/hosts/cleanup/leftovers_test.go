@@ -103,7 +103,7 @@ func TestAVolumeThatStaysMountedKeepsItsData(t *testing.T) {
 	})
 }
 
-// The link may have come after the machine. What is behind it is the next machine's if the link alone goes.
+// Somebody may make the link after the machine was made. If the clean-up removed only the link, the next machine would get what is behind it.
 func TestALinkInPlaceOfANodesFolderIsLeftToAPerson(t *testing.T) {
 	for _, link := range []string{"/var/lib/kubelet", "/var/lib"} {
 		t.Run(link, func(t *testing.T) {

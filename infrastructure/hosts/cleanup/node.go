@@ -29,8 +29,8 @@ var nodePaths = []string{
 	hosts.Temporary(onworker.KubeletEnvironment),
 }
 
-// Links are those of a node's paths that lead elsewhere. Of a link a removal takes the link alone, and the keys and volumes behind
-// it, which mountinfo has by their real paths, would stay for the next machine.
+// Links returns a node's paths that are symbolic links, or are below one. A clean-up would remove only the link, and leave the keys and
+// volumes behind it to the next machine. It would not find those volumes either: mountinfo names them by their real paths.
 func Links(ctx context.Context, h *hosts.Host) ([]hosts.Link, error) {
 	// systemd itself links to the state of a dynamic user.
 	paths := slices.DeleteFunc(slices.Clone(nodePaths), func(file string) bool { return file == path.Clean(onworker.LoadBalancerStateLink) })
@@ -158,7 +158,7 @@ func split(record *records.Record, paths []string) (gone, emptied []string) {
 }
 
 // removeNode removes a node's files. It removes none while a volume is mounted among them: a bind mount from the same disk
-// is on the same file system, so a removal would reach into it. It removes none while one of the paths is a link, either.
+// is on the same file system, so a removal would reach into it. It removes none while one of the paths is a link.
 func removeNode(ctx context.Context, h *hosts.Host, record *records.Record) error {
 	links, err := Links(ctx, h)
 	if err != nil {

@@ -140,8 +140,8 @@ func (r *restorer) latest(ctx context.Context, objects store.Store, all []*opene
 	}
 	for i, e := range found {
 		switch {
-		case e.Err == nil && archive.IsAhead(e.Slot, time.Now()):
-			r.cluster.Say("The snapshot %s is left out: it is of a time to come, so its data are older than its name says", archive.SlotName(e.Slot))
+		case e.Err == nil && archive.IsInFuture(e.Slot, time.Now()):
+			r.cluster.Say("The snapshot %s is left out: it is in the future, so its data are older than its name says", archive.SlotName(e.Slot))
 		case e.Verified():
 			return e, of[i], nil
 		case e.Err != nil:

@@ -277,7 +277,8 @@ spec:
 	return err
 }
 
-// apart says what keeps snapshots of the new control plane from those of the former one, whose members may still run and take some.
+// apart tells a person to give the new control plane another place for its snapshots. Members of the former one may still run, and write
+// to the old place.
 func (f *restoreFlags) apart() string {
 	if f.claim != "" {
 		return fmt.Sprintf("Its backup, if it has one, needs another spec.etcd.backup.store.claimName than %s.", f.claim)

@@ -87,12 +87,12 @@ func ParseName(name string) (slot time.Time, kind Kind) {
 	return slot, ObjectFile
 }
 
-// mostAhead is how far clocks of host nodes and of people may differ.
-const mostAhead = time.Hour
+// clockSkew is how far the clocks of host nodes and of people may differ.
+const clockSkew = time.Hour
 
-// IsAhead reports whether a slot is a time to come: the clock of the member that took it was wrong. Until that time its snapshot counts
-// for nothing, for it is not the newest one.
-func IsAhead(slot, now time.Time) bool { return slot.After(now.Add(mostAhead)) }
+// IsInFuture reports whether a slot is later than now by more than clocks may differ. The member that took its snapshot had a wrong clock.
+// Nobody may take such a snapshot for the newest one, because its data are older than its name says.
+func IsInFuture(slot, now time.Time) bool { return slot.After(now.Add(clockSkew)) }
 
 // SlotOf is the slot of a time, where there is one every so often.
 func SlotOf(t time.Time, every time.Duration) time.Time { return t.UTC().Truncate(every) }

@@ -75,7 +75,7 @@ func (a *agent) copyNext(ctx context.Context, s session, peers []peer) (copied b
 	}
 	a.uncopied = uncopied
 	if len(offers) > 0 {
-		// Also where none was copied: a volume that is full gets room when a person keeps fewer snapshots.
+		// A failed copy prunes as well: when a person lowers spec.etcd.backup.keep, a full volume gets room.
 		a.prune(ctx, s)
 		errs = append(errs, a.list(ctx, s))
 	}

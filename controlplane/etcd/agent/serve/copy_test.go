@@ -102,7 +102,7 @@ func alone(t *testing.T, snapshots int) (*agent, session) {
 	return a, s
 }
 
-// A store that is full takes nothing more until what expired is gone, as when a person keeps fewer snapshots.
+// A full store takes nothing. When a person lowers spec.etcd.backup.keep, the agent deletes what expired, and has room again.
 func TestWhatExpiredGoesAlsoWhereNothingCanBeStored(t *testing.T) {
 	a, s := alone(t, 5)
 	if err := a.carryOut(t.Context(), s, step{do: take, slot: noon}); store.FieldOf(err) != fieldRecipients {
@@ -131,7 +131,7 @@ func TestWhatExpiredGoesAlsoWhereNothingCanBeStored(t *testing.T) {
 	}
 }
 
-// kubelet would evict the member, and etcd with it.
+// kubelet evicts a pod whose trial takes more than its volume may, and etcd with it.
 func TestATrialThatNeedsMoreThanItsVolumeMayTakeIsNotBegun(t *testing.T) {
 	a, s := alone(t, 0)
 	a.Quota, a.Etcd = 1<<30, "no-etcd"
@@ -145,7 +145,7 @@ func TestATrialThatNeedsMoreThanItsVolumeMayTakeIsNotBegun(t *testing.T) {
 	}
 }
 
-// A bucket may delete what is old.
+// A lifecycle rule of a bucket may delete what is old.
 func TestKeyMaterialIsStoredAgain(t *testing.T) {
 	a, s := alone(t, 0)
 	for range 2 {

@@ -50,7 +50,7 @@ type step struct {
 }
 
 // next decides. What was asked for comes first, then what a person wants to be deleted, then the present slot, and last the trial
-// of the newest snapshot that no trial refused, unless it is verified. A snapshot of a time to come is not the newest.
+// of the newest snapshot that no trial refused, unless it is verified. It ignores snapshots in the future.
 func next(v view) step {
 	for _, slot := range v.asked {
 		if s := v.towards(slot); s.do != nothing {
@@ -70,7 +70,7 @@ func next(v view) step {
 		return step{do: take, slot: present}
 	}
 	for _, e := range v.entries {
-		if e.Err == nil && !v.refused[archive.SlotName(e.Slot)] && !archive.IsAhead(e.Slot, v.now) {
+		if e.Err == nil && !v.refused[archive.SlotName(e.Slot)] && !archive.IsInFuture(e.Slot, v.now) {
 			return v.trial(e)
 		}
 	}

@@ -98,7 +98,7 @@ func TestTheNextStep(t *testing.T) {
 		"and is not after a while":                              {view{onDuty: true, now: later, entries: []snapshot.Entry{others(made(noon))}}, verify, noon},
 		"one whose trial refused it is not tried again":         {view{onDuty: true, refused: names(noon), entries: []snapshot.Entry{made(noon)}}, nothing, time.Time{}},
 		"but the one before it":                                 {view{onDuty: true, refused: names(noon), entries: []snapshot.Entry{made(noon), made(eleven)}}, verify, eleven},
-		"one of a time to come is not tried":                    {view{onDuty: true, entries: []snapshot.Entry{made(noon.Add(48 * time.Hour)), made(noon)}}, verify, noon},
+		"one in the future is not tried":                        {view{onDuty: true, entries: []snapshot.Entry{made(noon.Add(48 * time.Hour)), made(noon)}}, verify, noon},
 		"one that is refused is no reason to take another":      {view{onDuty: true, entries: []snapshot.Entry{bad(made(noon))}}, nothing, time.Time{}},
 		"and the one before it is verified":                     {view{onDuty: true, entries: []snapshot.Entry{bad(made(noon)), made(eleven)}}, verify, eleven},
 		"after a failure it waits":                              {view{onDuty: true, waits: waits(noon, now.Add(time.Second))}, nothing, time.Time{}},

@@ -61,7 +61,7 @@ func (a *agent) carryOut(ctx context.Context, s session, do step) error {
 	if errors.Is(err, store.ErrExists) {
 		return nil // Another member took it, and verifies it.
 	}
-	// Also where the step failed: a store that is full gets room when a person keeps fewer snapshots.
+	// A failed step prunes as well: when a person lowers spec.etcd.backup.keep, a full store gets room.
 	a.prune(ctx, s)
 	return err
 }

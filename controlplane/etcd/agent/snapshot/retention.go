@@ -18,7 +18,7 @@ type Keep struct{ Last, Daily, Weekly int }
 // Expired are the snapshots that may be deleted. The entries are sorted, the newest first.
 //
 // Nothing goes unless a newer one is verified, and stays. A snapshot that is not verified goes once keep.Last newer ones are verified. A
-// snapshot that is refused stays, so that a person can look at it, and so does one of a time to come: neither counts.
+// snapshot that is refused stays, so that a person can look at it. A snapshot in the future stays too. Neither of them counts as newer.
 func Expired(entries []Entry, keep Keep, now time.Time) []Entry {
 	last := max(keep.Last, 1)
 	days, weeks := map[string]bool{}, map[string]bool{}
@@ -26,7 +26,7 @@ func Expired(entries []Entry, keep Keep, now time.Time) []Entry {
 	var expired []Entry
 	for _, e := range entries {
 		switch {
-		case e.Err != nil || archive.IsAhead(e.Slot, now):
+		case e.Err != nil || archive.IsInFuture(e.Slot, now):
 		case !e.Verified():
 			if verified >= last {
 				expired = append(expired, e)

@@ -57,8 +57,8 @@ func TestWhatExpires(t *testing.T) {
 		"of each day the newest":              {"1h 2h 25h 26h 49h 50h 73h", Keep{Last: 1, Daily: 3}, "2h 26h 50h 73h"},
 		"days without one do not count":       {"1h 121h 145h 169h", Keep{Last: 1, Daily: 3}, "169h"},
 		"of each week the newest":             {"1h 25h 73h 97h 241h 265h", Keep{Last: 1, Weekly: 2}, "25h 97h 241h 265h"},
-		"one of a time to come":               {"-48h 1h 2h", Keep{Last: 1}, "2h"},
-		"only one of a time to come":          {"-48h 1h' 2h'", Keep{Last: 1}, ""},
+		"one in the future":                   {"-48h 1h 2h", Keep{Last: 1}, "2h"},
+		"only one in the future":              {"-48h 1h' 2h'", Keep{Last: 1}, ""},
 		"a clock that is a little ahead":      {"-30m 1h 2h", Keep{Last: 1}, "1h 2h"},
 		"a day's newest is not verified":      {"1h 25h' 26h", Keep{Last: 1, Daily: 2}, "25h'"},
 	} {
