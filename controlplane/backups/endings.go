@@ -28,7 +28,7 @@ type endings struct {
 
 // endingsOf decides on the objects of a control plane. The text nobody says why the manager can ask no member. It is empty while the manager
 // asks members.
-func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string) endings {
+func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string, now time.Time) endings {
 	var all endings
 	for i := range objects {
 		object := objects[i].DeepCopy()
@@ -39,7 +39,7 @@ func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlpl
 		case held && !takesAlong(object):
 			all.Release = append(all.Release, object)
 		case held && deleted:
-			reason, message := ending(controlPlane, object, answer, nobody)
+			reason, message := ending(controlPlane, object, answer, nobody, now)
 			if reason == "" {
 				all.Release = append(all.Release, object)
 				continue
@@ -63,7 +63,7 @@ func takesAlong(object *controlplanev1.KOKEtcdSnapshot) bool {
 }
 
 // ending says what an object that is deleted waits for. The reason is empty when its store does not have the snapshot any more.
-func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string) (reason, message string) {
+func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string, now time.Time) (reason, message string) {
 	if nobody != "" {
 		return conditionsv1.SnapshotDeletionRefusedReason, nobody + orRetain
 	}
@@ -78,7 +78,7 @@ func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1
 		}
 		return "", ""
 	}
-	if why := keptFor(controlPlane, object, report); why != "" {
+	if why := keptFor(controlPlane, object, report, now); why != "" {
 		return conditionsv1.SnapshotDeletionRefusedReason, why + orRetain
 	}
 	switch failed := answer.NotAsked[slot]; {
@@ -105,7 +105,7 @@ func maybeThere(report *backup.Report, slot time.Time) string {
 const orRetain = "; or set spec.deletionPolicy to Retain, and it stays in its store"
 
 // keptFor says why a snapshot must stay, and what to do; empty when it may go.
-func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, report *backup.Report) string {
+func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, report *backup.Report, now time.Time) string {
 	if foundsAnew(controlPlane, object) {
 		return fmt.Sprintf("the data etcd of KOKControlPlane %s is founded anew with it: wait until that is over", controlPlane.Name)
 	}
@@ -115,7 +115,7 @@ func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev
 	if copied(controlPlane) {
 		return "members copy it from each other's volumes, and delete it when spec.etcd.backup.keep has them do so: keep fewer there"
 	}
-	switch backup.WhyKept(report.Snapshots, slotOfObject(object)) {
+	switch backup.WhyKept(report.Snapshots, slotOfObject(object), now) {
 	case backup.KeptForeign:
 		return "the tenant's keys do not read it, and it may be another tenant's: delete it in the store yourself"
 	case backup.KeptNewest:
@@ -163,7 +163,7 @@ func (k *Keeper) End(ctx context.Context, controlPlane *controlplanev1.KOKContro
 	if err != nil {
 		return err
 	}
-	return k.keepEndings(ctx, endingsOf(controlPlane, objects, Answer{}, nobody))
+	return k.keepEndings(ctx, endingsOf(controlPlane, objects, Answer{}, nobody, k.Clock.Now()))
 }
 
 // Release lets the objects of a control plane go that is deleted. Its snapshots stay.

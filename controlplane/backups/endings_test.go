@@ -91,12 +91,12 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 				of = blue
 			}
 			one := []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z", test.edits...)}
-			got := endingsOf(of, one, test.answer, test.nobody)
+			got := endingsOf(of, one, test.answer, test.nobody, six)
 			if (len(got.Hold) > 0) != test.hold || (len(got.Release) > 0) != test.release || (len(got.Tell) > 0) != (test.reason != "") {
 				t.Fatalf("got %+v", got)
 			}
 			if report := test.answer.Report; report != nil {
-				if asked := mayGo(unwantedSlots(of, one), report); slices.Equal(asked, []time.Time{five}) != test.asked || len(asked) > 1 {
+				if asked := mayGo(unwantedSlots(of, one), report, six); slices.Equal(asked, []time.Time{five}) != test.asked || len(asked) > 1 {
 					t.Errorf("members are asked to delete %v", asked)
 				}
 			}
@@ -107,7 +107,7 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 			if reason, message := conditions.GetReason(told, conditionsv1.SnapshotStoredCondition), conditions.GetMessage(told, conditionsv1.SnapshotStoredCondition); reason != test.reason || !strings.Contains(message, test.says) {
 				t.Errorf("it says %s: %s", reason, message)
 			}
-			if again := endingsOf(of, []controlplanev1.KOKEtcdSnapshot{*told}, test.answer, test.nobody); len(again.Tell) > 0 {
+			if again := endingsOf(of, []controlplanev1.KOKEtcdSnapshot{*told}, test.answer, test.nobody, six); len(again.Tell) > 0 {
 				t.Error("it is told twice")
 			}
 			// It has no successor while it is there.

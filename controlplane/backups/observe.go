@@ -40,7 +40,7 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (seen Seen, asked bool,
 		changes.Create = append(changes.Create, follows.create)
 	}
 	return Seen{Report: answer.Report, Err: answer.Err, Missing: follows.missing}, asked, errors.Join(
-		err, k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "")), k.keepRecords(ctx, of, changes),
+		err, k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "", now)), k.keepRecords(ctx, of, changes),
 	)
 }
 
@@ -100,7 +100,7 @@ func (k *Keeper) membersProbe(of *Facts, wanted, unwanted []time.Time) probe.Pro
 					failed = append(failed, takeSnapshot(ctx, onDutyFirst(members, report), config, slot))
 				}
 			}
-			going := mayGo(unwanted, report)
+			going := mayGo(unwanted, report, k.Clock.Now())
 			for _, slot := range going {
 				if report.Working.Equal(slot) {
 					continue
@@ -132,10 +132,10 @@ func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
 }
 
 // mayGo are the unwanted slots whose snapshots the store has, and need not be kept.
-func mayGo(unwanted []time.Time, report *backup.Report) []time.Time {
+func mayGo(unwanted []time.Time, report *backup.Report, now time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(unwanted), func(slot time.Time) bool {
 		there := slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) })
-		return !there || backup.WhyKept(report.Snapshots, slot) != ""
+		return !there || backup.WhyKept(report.Snapshots, slot, now) != ""
 	})
 }
 

@@ -3,6 +3,8 @@ package backup
 import (
 	"cmp"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 )
 
 // The agent answers by HTTPS, to a client certificate of the CA of the data etcd whose common name is that of the manager. Where snapshots are
@@ -112,14 +114,16 @@ const (
 )
 
 // WhyKept says why nobody deletes the snapshot of a slot from a store with these snapshots, not even when a person asks for it; it is empty
-// when a person may have it deleted. Retention has the same rule: nothing goes unless a newer one is verified.
-func WhyKept(all []Snapshot, slot time.Time) string {
+// when a person may have it deleted. Retention has the same rule: nothing goes unless a newer one is verified. A snapshot in the future is
+// newer than none, and goes when any other is verified.
+func WhyKept(all []Snapshot, slot, now time.Time) string {
 	kept := KeptNewest
 	for _, s := range all {
 		switch {
 		case s.Slot.Equal(slot) && s.Reason != "" && s.Revision == 0: // Without a revision, no manifest of the tenant was read.
 			return KeptForeign
-		case s.Slot.After(slot) && s.Reason == "" && !s.Verified.IsZero():
+		case s.Reason != "" || s.Verified.IsZero() || archive.IsInFuture(s.Slot, now):
+		case s.Slot.After(slot) || archive.IsInFuture(slot, now):
 			kept = ""
 		}
 	}

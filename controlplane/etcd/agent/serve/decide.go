@@ -116,7 +116,7 @@ func (v view) whyKept(slot time.Time) string {
 	for i, e := range v.entries {
 		all[i] = told(e)
 	}
-	return backup.WhyKept(all, slot)
+	return backup.WhyKept(all, slot, v.now)
 }
 
 // settled reports whether there is a snapshot of a slot with which nothing is left to do.
