@@ -27,21 +27,30 @@ const kubeletDropIn = onworker.UnitDir + onworker.KubeletUnit + ".d/90-kok.conf"
 // credential.
 func addCluster(d *document, in *Input) error {
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"tenant": {
+		Clusters: map[string]*clientcmdapi.Cluster{bootstrapCluster: {
 			Server: (&url.URL{Scheme: "https", Host: LocalServer}).String(), CertificateAuthorityData: in.Cluster.CABundle,
 		}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{bootstrapUser: {Token: in.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{bootstrapUser: {Cluster: "tenant", AuthInfo: bootstrapUser}},
+		Contexts:       map[string]*clientcmdapi.Context{bootstrapUser: {Cluster: bootstrapCluster, AuthInfo: bootstrapUser}},
 		CurrentContext: bootstrapUser,
 	})
 	if err != nil {
 		return fmt.Errorf("marshal the bootstrap kubeconfig: %w", err)
 	}
-	d.WriteFiles = append(d.WriteFiles, ownFile(CAFile, "0644", in.Cluster.CABundle), ownFile(BootstrapKubeconfig, "0600", kubeconfig))
+	d.WriteFiles = append(d.WriteFiles, joiningFiles(in.Cluster.CABundle, kubeconfig)...)
 	return nil
 }
 
-const bootstrapUser = "kubelet-bootstrap"
+// Names in the bootstrap kubeconfig.
+const (
+	bootstrapCluster = "tenant"
+	bootstrapUser    = "kubelet-bootstrap"
+)
+
+// joiningFiles are the files with which a machine joins.
+func joiningFiles(caBundle, kubeconfig []byte) []writeFile {
+	return []writeFile{ownFile(CAFile, "0644", caBundle), ownFile(BootstrapKubeconfig, "0600", kubeconfig)}
+}
 
 func addKubelet(d *document, in *Input) error {
 	configuration, err := kubeletConfiguration(in)

@@ -107,6 +107,29 @@ func TestTokenIsFoundInTheDocument(t *testing.T) {
 	}
 }
 
+// TestOtherCAsChangeNothingElse holds Trust to Render: a document that was made for other CAs is the same.
+func TestOtherCAsChangeNothingElse(t *testing.T) {
+	for name, in := range map[string]Input{"minimal": minimal("v1.36.3"), "full": full("v1.34.1"), "software": withSoftware("v1.35.4")} {
+		t.Run(name, func(t *testing.T) {
+			before := render(t, in)
+			if same, err := Trust(before, in.Cluster.CABundle); err != nil || !bytes.Equal(same, before) {
+				t.Errorf("the same CAs change the document: %v", err)
+			}
+			in.Cluster.CABundle = []byte("-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n")
+			after, err := Trust(before, in.Cluster.CABundle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(after, render(t, in)) {
+				t.Errorf("the document is not that of these CAs:\n%s", after)
+			}
+		})
+	}
+	if _, err := Trust([]byte("#cloud-config\nruncmd: []\n"), []byte("a")); err == nil {
+		t.Error("another document was changed")
+	}
+}
+
 // TestWiringCannotBeReplaced keeps the list of owned arguments and what is rendered in step.
 func TestWiringCannotBeReplaced(t *testing.T) {
 	in := full("v1.36.3")

@@ -84,16 +84,15 @@ type conflictError struct{ error }
 // gather reads all that the data depends on, except the token. When it returns neither an input nor an error, something is
 // missing, and the condition says what.
 func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client) (*cloudinit.Input, ctrl.Result, error) {
-	authority := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.ClusterCA)}
-	err := r.Client.Get(ctx, key, authority)
-	if apierrors.IsNotFound(err) || err == nil && len(authority.Data[secret.TLSCrtDataName]) == 0 {
-		s.unavailable(bootstrapv1.WaitingForCAReason, fmt.Sprintf(
-			"waiting for the key %s of Secret %s, the certificate of the cluster's certificate authority; the Secret must have the label %s", secret.TLSCrtDataName, key.Name, clusterv1.ClusterNameLabel))
-		return nil, ctrl.Result{}, nil
-	}
+	trusted, err := r.trustedCAs(ctx, s)
 	if err != nil {
-		return nil, ctrl.Result{}, fmt.Errorf("get Secret %s with the cluster's certificate authority: %w", key.Name, err)
+		return nil, ctrl.Result{}, err
+	}
+	if len(trusted) == 0 {
+		s.unavailable(bootstrapv1.WaitingForCAReason, fmt.Sprintf(
+			"waiting for the key %s of Secret %s, the certificate of the cluster's certificate authority; the Secret must have the label %s",
+			secret.TLSCrtDataName, secret.Name(s.cluster.Name, secret.ClusterCA), clusterv1.ClusterNameLabel))
+		return nil, ctrl.Result{}, nil
 	}
 	outside, err := r.outOfReach(ctx, s)
 	if err != nil {
@@ -134,7 +133,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 		Contents: contents,
 		Software: described,
 		Cluster: cloudinit.Cluster{
-			CABundle:         clusterca.Trusted(authority),
+			CABundle:         trusted,
 			APIServers:       servers,
 			KonnectivityPort: konnectivity,
 			PodCIDRs:         s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks,
@@ -142,6 +141,19 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 			DNSDomain:        services.DNSDomain(s.cluster),
 		},
 	}, ctrl.Result{}, nil
+}
+
+// trustedCAs are the cluster CAs that machines have to trust that join now, as PEM; empty while there is none.
+func (r *Reconciler) trustedCAs(ctx context.Context, s *scope) ([]byte, error) {
+	authority := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.ClusterCA)}
+	if err := r.Client.Get(ctx, key, authority); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get Secret %s with the cluster's certificate authority: %w", key.Name, err)
+	}
+	return clusterca.Trusted(authority), nil
 }
 
 // contents reads the Secrets that files come from, which clusterctl move takes along from then on. The error is a

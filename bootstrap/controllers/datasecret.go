@@ -181,3 +181,37 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (found bool, _ er
 	}
 	return true, nil
 }
+
+// keepTrust has the bootstrap data trust the cluster CAs that machines have to trust that join now, until an infrastructure provider is known
+// to have read it. A rotation of the cluster CA changes them: a machine that waits for a host could not join with those of before.
+func (r *Reconciler) keepTrust(ctx context.Context, s *scope) error {
+	if s.used() || !s.machine.DeletionTimestamp.IsZero() || s.config.Status.DataSecretName != s.config.Name {
+		return nil
+	}
+	trusted, err := r.trustedCAs(ctx, s)
+	if len(trusted) == 0 || err != nil {
+		return err
+	}
+	live, err := r.liveSecret(ctx, s)
+	var conflict *conflictError
+	if errors.As(err, &conflict) {
+		return nil // keepSecret told of it.
+	}
+	if live == nil || err != nil {
+		return err
+	}
+	data, err := cloudinit.Trust(live.Data[valueKey], trusted)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("The bootstrap data is not this controller's", "reason", err.Error())
+		return nil
+	}
+	if bytes.Equal(data, live.Data[valueKey]) {
+		return nil
+	}
+	live.Data[valueKey] = data
+	if err := r.Client.Update(ctx, live); err != nil {
+		return fmt.Errorf("have the bootstrap data in Secret %s trust the cluster CAs: %w", live.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("The bootstrap data was not used yet, and trusts the present cluster CAs now", "Secret", klog.KObj(live))
+	return nil
+}

@@ -2,15 +2,19 @@ package controllers
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
 )
 
 func TestADeletedDataSecret(t *testing.T) {
@@ -154,4 +158,60 @@ func TestADataSecretWithoutAnOwner(t *testing.T) {
 			t.Errorf("it has owners %v", after.OwnerReferences)
 		}
 	})
+}
+
+func TestBootstrapDataTrustsThePresentCAsUntilItIsUsed(t *testing.T) {
+	former, next := []byte("-----BEGIN CERTIFICATE-----\n"), []byte("-----BEGIN CERTIFICATE-----\nnext\n")
+	for name, test := range map[string]struct {
+		before  func(*fixture)
+		follows bool
+	}{
+		"before it was used":           {func(*fixture) {}, true},
+		"after it was used":            {func(f *fixture) { f.changeMachine(func(m *clusterv1.Machine) { m.Spec.ProviderID = "idc://host-1" }) }, false},
+		"after the machine has joined": {func(f *fixture) { f.join() }, false},
+		"when a person names another Secret": {func(f *fixture) {
+			mine := f.data()
+			mine.Name, mine.ResourceVersion, mine.OwnerReferences = "mine", "", nil
+			if err := f.management.Create(f.t.Context(), mine); err != nil {
+				f.t.Fatal(err)
+			}
+			config := f.config()
+			config.Status.DataSecretName = "mine"
+			if err := f.management.Status().Update(f.t.Context(), config); err != nil {
+				f.t.Fatal(err)
+			}
+		}, false},
+		// The tenant need not answer for it.
+		"while the tenant is away": {func(f *fixture) { f.reconciler.Tenants = clustercache.NewFakeEmptyClusterCache() }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, ready()...)
+			f.mustReconcile()
+			before, token := f.data(), f.tenantTokens()[0]
+			test.before(f)
+			f.rotateCA(func(data map[string][]byte) { data["trusted.crt"] = slices.Concat(former, next) })
+			f.mustReconcile()
+			f.rotateCA(func(data map[string][]byte) { data["tls.crt"], data["trusted.crt"] = next, nil })
+			f.mustReconcile()
+			after := f.data()
+			want := before.Data["value"]
+			if test.follows {
+				var err error
+				if want, err = cloudinit.Trust(want, next); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(after.Data["value"], want) || test.follows == bytes.Equal(want, before.Data["value"]) {
+				t.Error("the bootstrap data trusts other CAs")
+			}
+			if kept, err := cloudinit.Token(after.Data["value"]); err != nil || tokens.ID(kept) != string(token.Data["token-id"]) {
+				t.Errorf("it has another token: %v", err)
+			}
+			written := after.ResourceVersion
+			f.mustReconcile()
+			if f.data().ResourceVersion != written {
+				t.Error("it was written again")
+			}
+		})
+	}
 }

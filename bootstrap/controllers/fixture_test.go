@@ -218,6 +218,16 @@ func (f *fixture) join() {
 	f.changeMachine(func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{Name: "node-1"} })
 }
 
+// rotateCA changes the Secret with the cluster's certificate authority.
+func (f *fixture) rotateCA(change func(data map[string][]byte)) {
+	f.t.Helper()
+	authority := get[corev1.Secret](f, f.management, client.ObjectKey{Namespace: "team", Name: "blue-ca"})
+	change(authority.Data)
+	if err := f.management.Update(f.t.Context(), authority); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 func (f *fixture) expectCondition(kind string, status metav1.ConditionStatus, reason string) {
 	f.t.Helper()
 	condition := conditions.Get(f.config(), kind)
