@@ -131,6 +131,21 @@ func TestTheAPIServersAreSeedsOfTheLoadBalancer(t *testing.T) {
 	}
 }
 
+// TestAMachineThatWaitsForAHostFollowsARotationOfTheClusterCA by the watch of the Secret with the CA, and by the rights of an installation.
+func TestAMachineThatWaitsForAHostFollowsARotationOfTheClusterCA(t *testing.T) {
+	w := up(t)
+	authority := &corev1.Secret{}
+	if err := environment.Client.Get(t.Context(), client.ObjectKey{Namespace: w.key.Namespace, Name: "blue-ca"}, authority); err != nil {
+		t.Fatal(err)
+	}
+	both := string(authority.Data["tls.crt"]) + string(authority.Data["tls.crt"])
+	authority.Data["trusted.crt"] = []byte(both)
+	if err := environment.Client.Update(t.Context(), authority); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("its bootstrap data trusts both CAs", func() bool { return files(t, w)[cloudinit.CAFile] == both })
+}
+
 func TestWaitingEndsByWatching(t *testing.T) {
 	w := newWorker(t, func(c *bootstrapv1.KOKConfig) {
 		c.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", Content: ptr.To("a")}}
