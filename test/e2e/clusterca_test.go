@@ -45,6 +45,15 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 
 	It("rotates: the former one is good until a person drops it, and then signs nothing that anybody takes; no Node is drained", func(ctx SpecContext) {
 		worker := t.worker(ctx)
+		By("one Machine more waits for a host, with its bootstrap data")
+		t.scale(ctx, t.workers+1)
+		Eventually(ctx, func(g Gomega) {
+			machines := t.machines(ctx)
+			g.Expect(machines).To(HaveLen(t.workers + 1))
+			for _, machine := range machines {
+				g.Expect(machine.Spec.Bootstrap.DataSecretName).NotTo(BeNil(), machine.Name)
+			}
+		}).Should(Succeed(), "Machines with bootstrap data")
 		former := t.formerCA(ctx, pki.CACert, pki.CAKey)
 		byAttacker, err := former.Client("attacker", "system:masters")
 		Expect(err).NotTo(HaveOccurred())
@@ -119,7 +128,6 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 			}
 			return api.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "kok-node-keys"}, set)
 		}).WithTimeout(rotating).Should(MatchError(ContainSubstring("not found")), "what brought nodes the CAs")
-		t.expectWorkers(ctx, t.workers)
 		Expect(t.quickstart().Hello(ctx)).To(Succeed())
 		figure("ca_rotation_not_ready_seconds", fmt.Sprintf("%.1f", (notReady+nodes.NotReady()).Seconds()), "s in which a worker's Node was not ready")
 		Expect(notReady+nodes.NotReady()).To(BeZero(), "a Node was not ready for a while")
@@ -127,7 +135,11 @@ var _ = Describe("The cluster CA of a tenant", Ordered, Label(full, ofKeys, "clu
 		t.expectNothingLost(ctx, "ca_complete", journals)
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler)
 		expectOneAtATime("ca_rotation", pods)
-	}, SpecTimeout(2*creation+2*join+3*rotating))
+
+		By("the Machine that waited gets a host, and joins")
+		t.haveHosts(ctx, t.workers+1)
+		t.expectWorkers(ctx, t.workers+1)
+	}, SpecTimeout(2*creation+3*join+3*rotating))
 })
 
 // fileOn reads a file of a worker.
