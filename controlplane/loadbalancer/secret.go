@@ -16,6 +16,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
@@ -110,11 +111,11 @@ func (f *Facts) seeds(present []byte) ([]string, error) {
 	return Seeds(addresses(f.Pods, f.Ports.APIServer), f.Wanted, present), nil
 }
 
-// addresses are where the API servers of pods serve: each advertises the address of its host.
+// addresses are where the API servers of pods serve: each advertises the address of its host. A pod that has ended serves nowhere.
 func addresses(pods []corev1.Pod, port int32) []string {
 	var all []string
 	for i := range pods {
-		if host := pods[i].Status.HostIP; host != "" {
+		if host := pods[i].Status.HostIP; host != "" && !hostpods.Ended(&pods[i]) {
 			all = append(all, net.JoinHostPort(host, strconv.Itoa(int(port))))
 		}
 	}

@@ -139,6 +139,15 @@ func TestOtherBootstrapProvidersLearnTheAPIServers(t *testing.T) {
 	test.expect("192.0.2.1:20000")
 }
 
+// A ReplicaSet leaves a pod that kubelet evicted beside the one that it makes for it.
+func TestAPodThatHasEndedIsNoAPIServer(t *testing.T) {
+	evicted := apiServerPod("a", "192.0.2.1")
+	evicted.Status.Phase = corev1.PodFailed
+	test := newLoadBalancerTest(t, evicted, apiServerPod("b", "192.0.2.2"), apiServerPod("c", "192.0.2.3"))
+	test.run()
+	test.expect("192.0.2.2:20000", "192.0.2.3:20000")
+}
+
 func TestNoSecretIsWrittenBeforeAnAddressIsKnown(t *testing.T) {
 	test := newLoadBalancerTest(t, apiServerPod("a", ""))
 	test.run()

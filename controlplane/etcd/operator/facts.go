@@ -56,10 +56,13 @@ func (c *cluster) statefulSet(ctx context.Context) (*appsv1.StatefulSet, error) 
 	return set, nil
 }
 
-// usedMembers are the ordinals of members that kube-apiservers were told of.
+// usedMembers are the ordinals of members that kube-apiservers were told of. A pod that has ended uses none: a ReplicaSet leaves it there.
 func (c *cluster) usedMembers(apiServers []corev1.Pod) []int {
 	var arguments []string
 	for i := range apiServers {
+		if hostpods.Ended(&apiServers[i]) {
+			continue
+		}
 		for _, container := range apiServers[i].Spec.Containers {
 			arguments = append(arguments, container.Args...)
 		}

@@ -55,6 +55,32 @@ func TestOnlyTheVolumeOfTheRemovedMemberIsDeleted(t *testing.T) {
 	}
 }
 
+func TestAnAPIServerThatHasEndedUsesNoMember(t *testing.T) {
+	e := newLosingEtcd()
+	c := e.cluster(t)
+	told := func(phase corev1.PodPhase, urls string) corev1.Pod {
+		pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"--etcd-servers=" + urls}}}}}
+		pod.Status.Phase = phase
+		return pod
+	}
+	first, last := c.members["blue-etcd-data-0"].Client, c.members["blue-etcd-data-2"].Client
+	if first == "" || last == "" {
+		t.Fatalf("the members are %v", c.members)
+	}
+	for name, test := range map[string]struct {
+		second corev1.PodPhase
+		want   []int
+	}{
+		"one that runs": {corev1.PodRunning, []int{0, 2}}, "one that was evicted": {corev1.PodFailed, []int{0}}, "one that was stopped": {corev1.PodSucceeded, []int{0}},
+	} {
+		used := c.usedMembers([]corev1.Pod{told(corev1.PodRunning, first), told(test.second, first+","+last)})
+		slices.Sort(used)
+		if !slices.Equal(used, test.want) {
+			t.Errorf("beside %s the members %v are used, want %v", name, used, test.want)
+		}
+	}
+}
+
 // etcdctlIn begins a command in the pod of a member.
 func etcdctlIn(member string) string {
 	return "kubectl --namespace team exec " + member + " --container etcd -- etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/etcd/pki/ca.crt " +

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -38,7 +39,7 @@ func serversOn(pods []corev1.Pod, nodePort int32) []string {
 		if pod.Spec.HostNetwork {
 			port = hostPort(&pod)
 		}
-		if pod.Status.HostIP != "" && port != 0 && pod.DeletionTimestamp == nil {
+		if pod.Status.HostIP != "" && port != 0 && pod.DeletionTimestamp == nil && !hostpods.Ended(&pod) {
 			servers = append(servers, net.JoinHostPort(pod.Status.HostIP, strconv.Itoa(int(port))))
 		}
 	}

@@ -37,6 +37,7 @@ func TestAPIServersAreFoundByTheirPods(t *testing.T) {
 		"and not behind a load balancer, whose own node ports are nobody's": {pods: []corev1.Pod{pod("192.0.2.1", false, nil)}, services: service(corev1.ServiceTypeLoadBalancer, 30443)},
 		"and not before they have a node":                                   {pods: []corev1.Pod{pod("", true, nil)}},
 		"and not while they go":                                             {pods: []corev1.Pod{pod("192.0.2.1", true, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}},
+		"and not once they have ended":                                      {pods: []corev1.Pod{pod("192.0.2.1", true, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := serversOn(test.pods, nodePort(test.services)); !slices.Equal(got, test.want) {

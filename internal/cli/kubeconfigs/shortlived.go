@@ -5,6 +5,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"net"
 	"os/user"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ const (
 	longest  = 365 * 24 * time.Hour
 	// signing bounds the wait for the tenant's controller manager to sign.
 	signing = time.Minute
+	// answering bounds the wait for one API server to take a connection.
+	answering = 3 * time.Second
 	// masters is the group that needs no RBAC. No API server lets a certificate for it be signed on request.
 	masters = "system:masters"
 )
@@ -95,17 +98,32 @@ func personOf() string {
 	return "somebody"
 }
 
-// tenantOf is a client of a tenant with the administrator's key, by one of its API servers where they are known.
+// tenantOf is a client of a tenant with the administrator's key, by the first of its API servers that answers where they are known.
 func tenantOf(stored *clientcmdapi.Config, servers []string) (kubernetes.Interface, error) {
 	config, err := clientcmd.NewDefaultClientConfig(*stored, nil).ClientConfig()
 	if err != nil {
 		return nil, err
 	}
 	if len(servers) > 0 {
-		config.Host, config.ServerName = "https://"+servers[0], configuration.DefaultServerName
+		config.Host, config.ServerName, config.Dial = "https://"+servers[0], configuration.DefaultServerName, toFirst(servers)
 	}
 	config.Timeout = signing
 	return kubernetes.NewForConfig(config)
+}
+
+// toFirst connects with the first server that answers, whatever address is asked for: the host node of another one may be off.
+func toFirst(servers []string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var errs []error
+		for _, server := range servers {
+			connection, err := (&net.Dialer{Timeout: answering}).DialContext(ctx, network, server)
+			if err == nil {
+				return connection, nil
+			}
+			errs = append(errs, err)
+		}
+		return nil, errors.Join(errs...)
+	}
 }
 
 // request makes a key, and the request to sign a certificate for it, both in PEM.
