@@ -1,9 +1,11 @@
 package adoption
 
 import (
+	"context"
 	"slices"
 
 	"github.com/distribution/reference"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,13 +22,13 @@ import (
 
 // Judge makes the store of renderings refuse what no program could have rendered for this control plane: who may
 // write ControllerRevisions gets no more by them than who may write control planes.
-func (a *Adopter) Judge(allow patches.Allow, table *versions.Table) {
+func (a *Adopter) Judge(ctx context.Context, allow patches.Allow, table *versions.Table) {
 	of := func(component string) patches.Stored {
 		described, _ := registry.Components.Named(component)
 		return patches.Stored{
 			Cluster: a.Cluster, Component: component, Hosted: described.Patches, HostNetwork: !a.Input.OnPodNetwork(),
 			FirstPort: a.ControlPlane.Spec.Hosting.Ports.First, User: a.ownUser(),
-			Allow: func(all patches.Additions) []string { return a.allowStored(component, all, allow, table) },
+			Allow: func(all patches.Additions) []string { return a.allowStored(ctx, component, all, allow, table) },
 		}
 	}
 	a.Revisions.Judge = func(component string, objects []client.Object) []string {
@@ -55,20 +57,23 @@ func (a *Adopter) ownUser() int64 {
 	return in.OwnUser()
 }
 
-// allowStored holds a stored rendering to the manager's limits, but not in what the present spec asks for: that was
-// within the limits when it was written, and goes on when they become stricter.
-func (a *Adopter) allowStored(component string, all patches.Additions, allow patches.Allow, table *versions.Table) []string {
-	if allow == nil {
+// allowStored holds a stored rendering to the manager's limits, but not in what the present spec asks for, nor in what runs: that was within
+// the limits when it was written, and goes on when they become stricter. What runs differs from the present spec while a person changes that
+// to fit stricter limits.
+func (a *Adopter) allowStored(ctx context.Context, component string, all patches.Additions, allow patches.Allow, table *versions.Table) []string {
+	if allow == nil || len(allow(all)) == 0 {
 		return nil
 	}
-	problems := allow(all)
-	if len(problems) == 0 {
-		return nil
+	for _, pod := range []*corev1.PodSpec{a.presentPods(component, table), a.runningPods(ctx, component)} {
+		if pod != nil {
+			all = without(all, pod)
+		}
 	}
-	pod := a.presentPods(component, table)
-	if pod == nil {
-		return problems
-	}
+	return allow(all)
+}
+
+// without is what additions have that a pod does not have.
+func without(all patches.Additions, pod *corev1.PodSpec) patches.Additions {
 	var repositories []string
 	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 		repositories = append(repositories, repositoryOf(container.Image))
@@ -82,7 +87,18 @@ func (a *Adopter) allowStored(component string, all patches.Additions, allow pat
 	if labels.SelectorFromSet(pod.NodeSelector).Matches(labels.Set(all.NodeSelector)) {
 		all.NodeSelector = nil
 	}
-	return allow(all)
+	return all
+}
+
+// runningPods are the pods of a component as its workload in the host cluster has them; nil where it is not there or cannot be read.
+func (a *Adopter) runningPods(ctx context.Context, component string) *corev1.PodSpec {
+	key := client.ObjectKey{Namespace: a.Cluster.Namespace, Name: names.Object(a.Cluster.Name, component)}
+	for _, workload := range []client.Object{&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}} {
+		if err := a.Host.Client.Get(ctx, key, workload); err == nil && names.Tenant(workload) == a.Cluster {
+			return &patches.PodTemplate(workload).Spec
+		}
+	}
+	return nil
 }
 
 // presentPods are the pods of a component as the present spec asks for them; nil where it cannot be rendered.

@@ -225,7 +225,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
 	s.deeds, s.input.EtcdAgentImage = did, r.EtcdAgentImage
-	s.adopter().Judge(r.Allow, r.Versions.Table())
+	s.adopter().Judge(ctx, r.Allow, r.Versions.Table())
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))
 	}

@@ -21,8 +21,10 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // newestOf is the newest revision of a component.
@@ -179,7 +181,7 @@ func TestFinding7AForgedRevisionDeletesNothing(t *testing.T) {
 // What was within the limits when the spec was written goes on when they become stricter.
 func TestFinding7AStoredRenderingOutlivesStricterLimits(t *testing.T) {
 	t.Parallel()
-	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
 		small(c)
 		c.Spec.ImageRepository = "registry.example/k8s"
 	})
@@ -193,6 +195,22 @@ func TestFinding7AStoredRenderingOutlivesStricterLimits(t *testing.T) {
 	tt.settle()
 	if condition := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); condition.Status != metav1.ConditionTrue {
 		t.Errorf("with stricter limits: %+v", condition)
+	}
+	// A person changes the spec to fit the limits, as docs/security.md says.
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) {
+		s.ImageRepository, s.Hosting.NodeSelector = "registry.k8s.io", limits.HostNodes
+	})
+	if condition := conditions.Get(tt.controlPlane(), conditionsv1.ReconciledCondition); condition.Status != metav1.ConditionTrue {
+		t.Errorf("with a spec that fits: %+v", condition)
+	}
+	for component, workload := range workloads.Kinds(tt.controlPlane()) {
+		if err := environment.Client.Get(t.Context(), client.ObjectKey{Namespace: tt.key.Namespace, Name: names.Object(tt.cluster.Name, component)}, workload); err != nil {
+			t.Fatal(err)
+		}
+		pod := patches.PodTemplate(workload).Spec
+		if image := pod.Containers[0].Image; !strings.HasPrefix(image, "registry.k8s.io/") || pod.NodeSelector["pool"] != "new" {
+			t.Errorf("%s has image %s on nodes %v", component, image, pod.NodeSelector)
+		}
 	}
 	tt.forge(changed([]any{map[string]any{"name": "kube-scheduler", "image": "other.example/a:v1", "securityContext": map[string]any{
 		"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []any{"ALL"}},
