@@ -98,7 +98,7 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	if err := indexPods(bounded, held); err != nil {
 		return nil, nil, err
 	}
-	if err := o.fill(ctx, bounded.Done(), held, op.changed); err != nil {
+	if err := o.fill(ctx, bounded.Done(), held, within(op.namespace, op.changed)); err != nil {
 		return nil, nil, err
 	}
 	cached, err := client.New(asking, client.Options{
@@ -127,10 +127,12 @@ func httpClientFor(config *rest.Config) (*http.Client, error) {
 	return &own, nil
 }
 
-// transport is a configuration whose requests and connections end with the context.
+// transport is a configuration whose requests and connections end with the context, and whose answers are bounded.
 func (o Options) transport(ctx context.Context, config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	own.UserAgent, own.QPS, own.Burst = o.UserAgent, o.QPS, o.Burst
+	own.DisableCompression = true
+	own.Wrap(untrusted.Bounded)
 	dialer := connrotation.NewDialer((&net.Dialer{Timeout: requestTimeout, KeepAlive: 30 * time.Second}).DialContext)
 	own.Dial = dialer.DialContext
 	context.AfterFunc(ctx, dialer.CloseAll)
@@ -247,6 +249,15 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 		return fmt.Errorf("it did not list all objects of control planes within %v", openTimeout)
 	}
 	return nil
+}
+
+// within tells of objects of control planes in a namespace alone: labels in a host cluster may name others, which have other host clusters.
+func within(namespace string, changed func(context.Context, client.Object)) func(context.Context, client.Object) {
+	return func(ctx context.Context, object client.Object) {
+		if names.Tenant(object).Namespace == namespace {
+			changed(ctx, object)
+		}
+	}
 }
 
 func notify(ctx context.Context, object any, changed func(context.Context, client.Object)) {

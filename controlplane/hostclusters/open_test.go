@@ -1,19 +1,25 @@
 package hostclusters
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
@@ -70,5 +76,54 @@ func TestARedirectOfAHostClusterIsNotFollowed(t *testing.T) {
 				t.Errorf("got the error %v, and the other server was asked %d times", err, asked.Load())
 			}
 		})
+	}
+}
+
+func TestAHostClusterDoesNotFillTheMemory(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers http.HandlerFunc
+		says    string
+	}{
+		"by a large answer": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", strconv.Itoa(1<<40))
+			_, _ = w.Write([]byte("{"))
+		}, "more than 64 MiB"},
+		"by a compressed answer": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", "gzip")
+			packed := gzip.NewWriter(w)
+			_, _ = packed.Write([]byte("{}"))
+			_ = packed.Close()
+		}, "compresses its answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewTLSServer(test.answers)
+			t.Cleanup(server.Close)
+			scheme := runtime.NewScheme()
+			if err := corev1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Scheme: scheme, Kinds: map[client.Object]cache.ByObject{&corev1.Secret{}: {}}, PortNamespace: "ports"}
+			_, _, err := o.open(t.Context(), opening{
+				namespace: "team", changed: func(context.Context, client.Object) {},
+				config: &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+			})
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want %q", err, test.says)
+			}
+		})
+	}
+}
+
+func TestAHostClusterWakesControlPlanesOfItsNamespaceAlone(t *testing.T) {
+	var woken []string
+	tell := within("team", func(_ context.Context, object client.Object) { woken = append(woken, object.GetName()) })
+	for name, cluster := range map[string]client.ObjectKey{"ours": {Namespace: "team", Name: "blue"}, "another's": {Namespace: "other", Name: "blue"}} {
+		tell(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: names.Labels(cluster)}})
+	}
+	tell(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "nobody's"}})
+	if !slices.Equal(woken, []string{"ours"}) {
+		t.Errorf("it tells of %q", woken)
 	}
 }
