@@ -3,12 +3,15 @@ package packages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
+	"time"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
@@ -22,12 +25,21 @@ type Installer interface {
 }
 
 // APT is the package manager of Debian and of distributions that are based on it.
-type APT struct{}
+type APT struct {
+	// pause is the time before a command that met a lock is repeated, lockTime how long it is repeated. Unset, they have defaults.
+	pause, lockTime time.Duration
+}
+
+// Other programs of the distribution, such as unattended-upgrades, hold the locks of apt and dpkg for minutes after a boot.
+const (
+	defaultPause    = 5 * time.Second
+	defaultLockTime = 5 * time.Minute
+)
 
 // options make apt ask nothing, keep existing configuration, and wait while another apt runs.
 var options = []string{
 	"--yes", "--quiet", "--no-install-recommends", "--allow-downgrades",
-	"--option=DPkg::Lock::Timeout=300", "--option=Dpkg::Options::=--force-confdef", "--option=Dpkg::Options::=--force-confold",
+	fmt.Sprintf("--option=DPkg::Lock::Timeout=%d", defaultLockTime/time.Second), "--option=Dpkg::Options::=--force-confdef", "--option=Dpkg::Options::=--force-confold",
 }
 
 var errNoAPT = errors.New("packages are installed with apt-get, and this machine has none; give the component a variant with an archive for it")
@@ -85,13 +97,13 @@ func (a APT) Install(ctx context.Context, wanted []bootstrapv1.Package) error {
 	if err := a.Supported(); err != nil {
 		return err
 	}
-	if err := run(ctx, "dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"); err != nil {
+	if err := a.run(ctx, "dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"); err != nil {
 		return err
 	}
-	if err := run(ctx, "apt-get", append([]string{"update"}, options[1], options[4])...); err != nil {
+	if err := a.run(ctx, "apt-get", append([]string{"update"}, options[1], options[4])...); err != nil {
 		return err
 	}
-	return run(ctx, "apt-get", installArgs(wanted)...)
+	return a.run(ctx, "apt-get", installArgs(wanted)...)
 }
 
 func installArgs(wanted []bootstrapv1.Package) []string {
@@ -110,7 +122,29 @@ func installArgs(wanted []bootstrapv1.Package) []string {
 // maxOutput is how much of the end of an output an error has.
 const maxOutput = 800
 
-func run(ctx context.Context, program string, args ...string) error {
+// held matches what dpkg and apt say when another process holds a lock. There is no other sign of it: dpkg cannot wait, and its
+// exit status 2, as 100 of apt-get, is that of other errors, too. apt waits for the locks of dpkg, but not for those of its lists
+// and of its downloads. dpkg has said "is locked" and "was locked", by "another process" or by a name.
+var held = regexp.MustCompile(`(?m)^dpkg: error: .+ (is|was) locked by |^E: Could not get lock `)
+
+// run runs a command, and repeats it while another process holds a lock that it needs.
+func (a APT) run(ctx context.Context, program string, args ...string) error {
+	end := time.Now().Add(cmp.Or(a.lockTime, defaultLockTime))
+	for {
+		locked, err := once(ctx, program, args...)
+		if !locked || !time.Now().Before(end) {
+			return err
+		}
+		select {
+		case <-time.After(cmp.Or(a.pause, defaultPause)):
+		case <-ctx.Done():
+			return errors.Join(err, context.Cause(ctx))
+		}
+	}
+}
+
+// once runs a command, and says whether it failed because of a lock.
+func once(ctx context.Context, program string, args ...string) (locked bool, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
 	// When the context ends, apt is interrupted and may end by itself: a kill would leave packages half configured.
@@ -118,13 +152,14 @@ func run(ctx context.Context, program string, args ...string) error {
 	cmd.WaitDelay = 0
 	output, err := cmd.CombinedOutput()
 	if err == nil {
-		return nil
+		return false, nil
 	}
+	locked = held.Match(output)
 	output = bytes.TrimSpace(output)
 	if len(output) > maxOutput {
 		output = output[len(output)-maxOutput:]
 	}
-	return fmt.Errorf("%s %s: %w: %s", program, args[0], err, strings.ToValidUTF8(string(bytes.ReplaceAll(output, []byte("\n"), []byte(" | "))), ""))
+	return locked, fmt.Errorf("%s %s: %w: %s", program, args[0], err, strings.ToValidUTF8(string(bytes.ReplaceAll(output, []byte("\n"), []byte(" | "))), ""))
 }
 
 // Where the files of repositories are.
