@@ -29,6 +29,8 @@ type download struct {
 	// done is how many bytes were downloaded, etag the version of the file that they are of.
 	done int64
 	etag string
+	// limit is how many bytes the file may have.
+	limit int64
 	// immutable is true when the URL contains a digest: then a download can be resumed without an etag.
 	immutable bool
 }
@@ -95,17 +97,27 @@ func (d *download) attempt(ctx context.Context, c *http.Client, address string) 
 	if err := d.begin(r, response); err != nil {
 		return err
 	}
+	if response.ContentLength > d.limit-d.done {
+		return d.large()
+	}
 	if response.ContentLength > 0 {
 		if err := d.disk.Room(Dir, response.ContentLength); err != nil {
 			return err
 		}
 	}
-	n, err := io.Copy(io.MultiWriter(d.disk.Roomy(Dir, d.file), d.hash), response.Body)
-	d.done += n
+	n, err := io.Copy(io.MultiWriter(d.disk.Roomy(Dir, d.file), d.hash), io.LimitReader(response.Body, d.limit-d.done+1))
+	if d.done += n; d.done > d.limit {
+		return d.large()
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || isReset(err) {
 		return fmt.Errorf("%w, after %s", errBroken, disk.Size(d.done))
 	}
 	return err
+}
+
+// large is the failure of a server that gives more than the limit, or says that it does.
+func (d *download) large() error {
+	return finalError{fmt.Errorf("it gives more than %s, which no program has", disk.Size(d.limit))}
 }
 
 // begin reads what the server sends: the rest of the file, which follows what the last attempt wrote, or the whole file, which

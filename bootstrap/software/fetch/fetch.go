@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +24,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/unpack"
 )
 
 // Dir is where downloads are, by their SHA-256.
@@ -46,8 +48,10 @@ type Fetcher struct {
 	mirrors []software.Mirror
 	stall   time.Duration
 	pause   time.Duration
-	proxy   func(*http.Request) (*url.URL, error)
-	say     func(format string, args ...any)
+	// limit is how many bytes a file may have, so that a server without end does not fill the disk.
+	limit int64
+	proxy func(*http.Request) (*url.URL, error)
+	say   func(format string, args ...any)
 
 	mutex   sync.Mutex
 	avoided []string
@@ -79,7 +83,7 @@ const parallel = 4
 
 // New returns a Fetcher.
 func New(o Options) *Fetcher {
-	f := &Fetcher{disk: o.Disk, mirrors: o.Mirrors, stall: o.Stall, pause: o.Pause, proxy: http.ProxyFromEnvironment, say: o.Say}
+	f := &Fetcher{disk: o.Disk, mirrors: o.Mirrors, stall: o.Stall, pause: o.Pause, limit: unpack.DefaultLimits.Bytes, proxy: http.ProxyFromEnvironment, say: o.Say}
 	if f.stall == 0 {
 		f.stall = DefaultStall
 	}
@@ -137,14 +141,16 @@ func (f *Fetcher) file(ctx context.Context, sum string, files []File) error {
 		sources = append(sources, found...)
 	}
 	failures := map[string]string{}
+	var full error
 	for round := range rounds {
 		if round > 0 && !f.rest(ctx) {
 			break
 		}
 		again, done, err := f.round(ctx, sum, files[0].Component, sources, failures)
-		if err != nil || done {
+		if done || err != nil && !noRoom(err) {
 			return err
 		}
+		full = cmp.Or(full, err)
 		if sources = again; len(sources) == 0 {
 			break
 		}
@@ -152,11 +158,15 @@ func (f *Fetcher) file(ctx context.Context, sum string, files []File) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("download %s: %w", sum, context.Cause(ctx))
 	}
+	if full != nil {
+		return full
+	}
 	return software.Problemf(software.NoSource, "", "no server gave the file with the SHA-256 %s: %s. Mend a server, or name another mirror",
 		sum, strings.Join(slices.Sorted(maps.Values(failures)), "; "))
 }
 
-// round tries sources until one gives the file, and returns those that may work later.
+// round tries sources until one gives the file, and returns those that may work later. Its error is that of a disk without room,
+// which does not keep those from being tried again, or of a context that has ended.
 func (f *Fetcher) round(ctx context.Context, sum, component string, sources []source, failures map[string]string) (again []source, done bool, err error) {
 	var full error
 	for _, s := range sources {
@@ -264,7 +274,7 @@ func (f *Fetcher) from(ctx context.Context, s source, sum string) (int64, error)
 	if err != nil {
 		return 0, f.disk.Full(part, err)
 	}
-	d := &download{disk: f.disk, file: file, immutable: s.image}
+	d := &download{disk: f.disk, file: file, limit: f.limit, immutable: s.image}
 	address, transport := s.url.String(), http.RoundTripper(guard)
 	if s.image {
 		address, transport, err = blob(ctx, s, guard, sum)

@@ -88,6 +88,12 @@ func serve(t *testing.T, handle http.HandlerFunc) string {
 	return server.URL
 }
 
+// large says that the file is larger than any disk.
+func large(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", strconv.FormatInt(1<<60, 10))
+	_, _ = w.Write([]byte(content))
+}
+
 func honest(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(content)) }
 
 func TestAServerThatMisbehavesMakesTheNextOneTheSource(t *testing.T) {
@@ -118,12 +124,9 @@ func TestAServerThatMisbehavesMakesTheNextOneTheSource(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		}, stalls},
-		"it redirects in a circle": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "redirects too often"},
-		"it wants a password":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "it answers 401"},
-		"it is larger than any disk": {func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", strconv.FormatInt(1<<60, 10))
-			_, _ = w.Write([]byte(content))
-		}, "the disk of /opt/kok-software/downloads/"},
+		"it redirects in a circle":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "redirects too often"},
+		"it wants a password":           {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "it answers 401"},
+		"it is larger than any program": {large, "it gives more than 4.0 GiB, which no program has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,6 +149,63 @@ func TestAServerThatMisbehavesMakesTheNextOneTheSource(t *testing.T) {
 		f.got()
 		f.avoidedOnly(away, "connection refused")
 	})
+}
+
+func TestAServerThatGivesMoreThanTheLimitIsAvoided(t *testing.T) {
+	for name, handle := range map[string]http.HandlerFunc{
+		"without an end": func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				_, _ = w.Write([]byte(content))
+			}
+		},
+		"by a byte": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(content + "x")) },
+		"by a byte, and says so": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(content)+1))
+			_, _ = w.Write([]byte(content + "x"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFetcher(t)
+			f.limit = int64(len(content))
+			liar := serve(t, handle)
+			if err := f.get(liar+"/kubelet", serve(t, honest)); err != nil {
+				t.Fatal(err)
+			}
+			f.got()
+			f.avoidedOnly(liar+"/kubelet: ", "it gives more than 136.7 KiB, which no program has")
+		})
+	}
+}
+
+func TestADiskWithoutRoomIsTheReasonWhenNoServerIsAskedAgain(t *testing.T) {
+	away := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	for name, c := range map[string]struct {
+		// more is how much more than by default a server may give.
+		more int64
+		// then are the answers of the server that is asked after the one for whose file there is no room.
+		then []http.HandlerFunc
+		want software.Reason
+	}{
+		"one that is away for a moment is":              {1 << 61, []http.HandlerFunc{away, honest}, ""},
+		"one that is away for a moment is after a liar": {0, []http.HandlerFunc{away, honest}, ""},
+		"one that lacks the file is not":                {1 << 61, []http.HandlerFunc{http.NotFound}, software.NoRoom},
+		"one that is away each time is not":             {1 << 61, []http.HandlerFunc{away, away, away}, software.NoRoom},
+		"one that was away and lacks it is not":         {1 << 61, []http.HandlerFunc{away, http.NotFound}, software.NoRoom},
+		"a liar is no disk without room":                {0, []http.HandlerFunc{http.NotFound}, software.NoSource},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			f := newFetcher(t)
+			f.limit += c.more
+			err := f.get(serve(t, large), serve(t, func(w http.ResponseWriter, r *http.Request) { c.then[asked.Add(1)-1](w, r) }))
+			if got := software.ResultOf(err); got.Reason != c.want || int(asked.Load()) != len(c.then) {
+				t.Errorf("after %d answers %+v", asked.Load(), got)
+			}
+			if c.want == "" {
+				f.got()
+			}
+		})
+	}
 }
 
 func TestWhenNoServerGivesTheFileAllAreNamedAndNothingIsLeft(t *testing.T) {
