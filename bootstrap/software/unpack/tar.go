@@ -219,9 +219,12 @@ func (u *unpacker) hardLink(item bootstrapv1.SoftwareUnpack, target string, head
 	if len(first) == 0 {
 		return fmt.Errorf("it is a link to %s, which is not unpacked before it", linked)
 	}
-	info, err := os.Stat(u.disk.Place(first[0]))
+	info, err := os.Lstat(u.disk.Place(first[0]))
 	if err != nil {
 		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("it is a hard link to %s, which is not a file", linked)
 	}
 	return copyFile(u.disk, first[0], target, mode(item, info.Mode()))
 }
@@ -233,9 +236,24 @@ func (u *unpacker) symlink(item bootstrapv1.SoftwareUnpack, name, target, linkna
 	if path.IsAbs(linkname) || leads == ".." || strings.HasPrefix(leads, "../") || root != "" && !strings.HasPrefix(leads, root+"/") {
 		return fmt.Errorf("it is a link to %s, which is not in %s", linkname, item.From)
 	}
+	if returns(linkname) {
+		return fmt.Errorf("it is a link to %s, which has .. after a name", linkname)
+	}
 	if err := os.MkdirAll(filepath.Dir(u.disk.Place(target)), 0o755); err != nil {
 		return err
 	}
 	u.linked[target] = true
 	return u.disk.Link(linkname, target)
+}
+
+// returns reports whether a path has .. after a name. Where the name is that of a link, such a path leads elsewhere than it reads.
+func returns(linkname string) bool {
+	named := false
+	for part := range strings.SplitSeq(linkname, "/") {
+		if part == ".." && named {
+			return true
+		}
+		named = named || part != ".." && part != "." && part != ""
+	}
+	return false
 }

@@ -113,6 +113,12 @@ func TestUnpack(t *testing.T) {
 			want: map[string]string{"/staged/opt/a": "-rwxr-xr-x A", "/staged/opt/sub/b": "-rw------- B", "/staged/opt/c": "Lrwxrwxrwx a", "/staged/opt/d": "-rwxr-xr-x A"}, paths: "/opt/a /opt/c /opt/d /opt/sub/b"},
 		"everything": {entries: []entry{file("a", "A"), file("b/c", "C")}, items: []bootstrapv1.SoftwareUnpack{item("./", "/opt/", "")},
 			want: map[string]string{"/staged/opt/a": "-rw-r--r-- A", "/staged/opt/b/c": "-rw-r--r-- C"}, paths: "/opt/a /opt/b/c"},
+		"links of libraries": {entries: []entry{
+			file("usr/lib/libx.so.1", "X"), {name: "usr/lib/libx.so", kind: tar.TypeSymlink, link: "libx.so.1"},
+			{name: "usr/bin/libx.so.1", kind: tar.TypeSymlink, link: "../lib/libx.so.1"}, {name: "usr/bin/.libs/x", kind: tar.TypeSymlink, link: "./../../lib/libx.so"},
+		}, items: []bootstrapv1.SoftwareUnpack{item("usr/", "/opt/", "")},
+			want: map[string]string{"/staged/opt/lib/libx.so.1": "-rw-r--r-- X", "/staged/opt/lib/libx.so": "Lrwxrwxrwx libx.so.1", "/staged/opt/bin/libx.so.1": "Lrwxrwxrwx ../lib/libx.so.1",
+				"/staged/opt/bin/.libs/x": "Lrwxrwxrwx ./../../lib/libx.so"}, paths: "/opt/bin/.libs/x /opt/bin/libx.so.1 /opt/lib/libx.so /opt/lib/libx.so.1"},
 		"what it does not have is refused": {entries: []entry{file("a", ""), file("b/c", "")}, items: []bootstrapv1.SoftwareUnpack{item("bin/kubelet", "/k", "")},
 			reason: "the archive has no bin/kubelet. It has a, b/c"},
 		"a folder that it does not have is refused": {entries: []entry{file("binary", "")}, items: []bootstrapv1.SoftwareUnpack{item("bin/", "/k/", "")},
@@ -130,6 +136,10 @@ func TestUnpack(t *testing.T) {
 			reason: "a link to ../y"},
 		"a file through a link is refused": {entries: []entry{{name: "bin/x", kind: tar.TypeSymlink, link: "y"}, file("bin/x/z", "evil")}, items: []bootstrapv1.SoftwareUnpack{item("bin/", "/b/", "")},
 			reason: "unpack bin/x/z: the archive has a link in the place of one of its folders"},
+		"a link that goes down and up is refused": {entries: []entry{file("bin/x", ""), {name: "bin/y", kind: tar.TypeSymlink, link: "./sub/../x"}}, items: []bootstrapv1.SoftwareUnpack{item("bin/", "/b/", "")},
+			reason: "a link to ./sub/../x, which has .. after a name"},
+		"a hard link to a link is refused": {entries: []entry{file("bin/x", ""), {name: "bin/y", kind: tar.TypeSymlink, link: "x"}, {name: "bin/z", kind: tar.TypeLink, link: "bin/y"}}, items: []bootstrapv1.SoftwareUnpack{item("bin/", "/b/", "")},
+			reason: "a hard link to bin/y, which is not a file"},
 		"a hard link to what is not unpacked is refused": {entries: []entry{file("a", ""), {name: "bin/x", kind: tar.TypeLink, link: "a"}}, items: []bootstrapv1.SoftwareUnpack{item("bin/", "/b/", "")},
 			reason: "it is a link to a, which is not unpacked before it"},
 		"a device is refused": {entries: []entry{{name: "bin/x", kind: tar.TypeBlock}}, items: []bootstrapv1.SoftwareUnpack{item("bin/", "/b/", "")},
@@ -164,6 +174,26 @@ func TestALinkThroughALinkCannotLeaveTheFolder(t *testing.T) {
 		{name: "bin/d1/d2/l/l2", kind: tar.TypeSymlink, link: "../../../x"},
 	}
 	if found, _, err := unpacked(t, archive(t, entries), DefaultLimits, item("bin/", "/b/", "")); err == nil || found["/staged/b/d1/l2"] != "" {
+		t.Errorf("%v: %v", found, err)
+	}
+}
+
+func TestAHardLinkCannotCopyAFileOfTheMachine(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "shadow")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// By its name, m leads up from the deepest folder, and stays in bin. Where l leads, it goes up from bin/q instead, to the root.
+	const deep = 19
+	folder := "bin" + strings.Repeat("/d", deep) + "/"
+	entries := []entry{
+		file("bin/q/f", ""),
+		{name: folder + "l", kind: tar.TypeSymlink, link: strings.Repeat("../", deep) + "q"},
+		{name: folder + "m", kind: tar.TypeSymlink, link: "l" + strings.Repeat("/..", deep+1) + secret},
+		{name: "bin/h", kind: tar.TypeLink, link: folder + "m"},
+	}
+	found, _, err := unpacked(t, archive(t, entries), DefaultLimits, item("bin/", "/b/", ""))
+	if _, copied := found["/staged/b/h"]; err == nil || copied {
 		t.Errorf("%v: %v", found, err)
 	}
 }
