@@ -107,11 +107,11 @@ func TestWhichServicesAreApplied(t *testing.T) {
 func TestWhereAPIServersAreExposedIsKept(t *testing.T) {
 	in := &components.Input{}
 	in.Spec.Hosting.NetworkMode, in.Spec.Hosting.Exposure.Type = controlplanev1.NetworkModePod, controlplanev1.ExposureLoadBalancer
-	balanced := func(address string) *corev1.Service {
+	balanced := func(addresses ...string) *corev1.Service {
 		s := service("blue-kube-apiserver", "10.0.0.1")
 		s.Spec.Ports = []corev1.ServicePort{{Port: 6443}}
-		if address != "" {
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+		for _, address := range addresses {
+			s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: address})
 		}
 		return s
 	}
@@ -121,11 +121,14 @@ func TestWhereAPIServersAreExposedIsKept(t *testing.T) {
 		recorded, want   components.Exposure
 		waiting, problem bool
 	}{
-		"nothing was given yet":               {service: balanced(""), want: components.Exposure{Port: 6443}, waiting: true},
+		"nothing was given yet":               {service: balanced(), want: components.Exposure{Port: 6443}, waiting: true},
 		"an address was given":                {service: balanced("192.0.2.7"), want: seven},
+		"several were given":                  {service: balanced("192.0.2.7", "192.0.2.8"), want: seven},
 		"it is the one of the record":         {service: balanced("192.0.2.7"), recorded: seven, want: seven},
+		"it is after a new one":               {service: balanced("192.0.2.6", "192.0.2.7"), recorded: seven, want: seven},
 		"another one than the recorded one":   {service: balanced("192.0.2.8"), recorded: seven, want: seven, problem: true},
-		"the Service is made again and waits": {service: balanced(""), recorded: seven, want: seven},
+		"several without the recorded one":    {service: balanced("192.0.2.6", "192.0.2.8"), recorded: seven, want: seven, problem: true},
+		"the Service is made again and waits": {service: balanced(), recorded: seven, want: seven},
 	} {
 		t.Run(name, func(t *testing.T) {
 			exposed, waiting, problem := Exposed(in, test.service, test.recorded)

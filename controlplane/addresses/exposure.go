@@ -13,7 +13,7 @@ import (
 // because certificates, kubeconfigs and workers name it. waiting says what the host cluster must still give. problem says that the host
 // cluster now gives another exposure than the recorded one.
 func Exposed(in *components.Input, service *corev1.Service, recorded components.Exposure) (exposed components.Exposure, waiting string, problem error) {
-	exposed, waiting = kubeapiserver.Exposed(in, service)
+	exposed, waiting = kubeapiserver.Exposed(in, service, recorded)
 	if recorded == (components.Exposure{}) {
 		return exposed, waiting, nil
 	}

@@ -299,7 +299,7 @@ func TestWhatTheHostClusterGave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := exposed(onPodNetwork(test.exposure), components.Exposure{})
-			got, waiting := kubeapiserver.Exposed(in, test.service)
+			got, waiting := kubeapiserver.Exposed(in, test.service, components.Exposure{})
 			if got != test.want || (waiting == "") != (test.waiting == "") || !strings.Contains(waiting, test.waiting) {
 				t.Errorf("got %+v, %q", got, waiting)
 			}

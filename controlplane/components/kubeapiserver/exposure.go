@@ -24,8 +24,9 @@ type exposure struct {
 	// local leads each node's port to API servers of that node alone, so that a worker's load balancer
 	// always finds the same API servers at an address.
 	local corev1.ServiceExternalTrafficPolicy
-	// address is the one that all API servers share; nil if each has that of its node.
-	address func(*corev1.Service) (address, waiting string)
+	// address is the one that all API servers share; nil if each has that of its node. It stays the recorded one as long as the host
+	// cluster gives that.
+	address func(service *corev1.Service, recorded string) (address, waiting string)
 	// port is the one that is exposed.
 	port func(*corev1.Service) int32
 }
@@ -62,27 +63,34 @@ func expose(service *corev1.Service, in *components.Input) {
 }
 
 // Exposed is where API servers on the pod network are reached by their Service as it is in the host
-// cluster; waiting says what the host cluster must still give, and is empty on the host network.
-func Exposed(in *components.Input, service *corev1.Service) (_ components.Exposure, waiting string) {
+// cluster; waiting says what the host cluster must still give, and is empty on the host network. Of several addresses the recorded
+// one is taken.
+func Exposed(in *components.Input, service *corev1.Service, recorded components.Exposure) (_ components.Exposure, waiting string) {
 	if !in.OnPodNetwork() {
 		return components.Exposure{}, ""
 	}
 	how := exposures[in.Spec.Hosting.Exposure.Type]
 	exposed := components.Exposure{Port: how.port(service)}
 	if how.address != nil {
-		exposed.Address, waiting = how.address(service)
+		exposed.Address, waiting = how.address(service, recorded.Address)
 	}
 	return exposed, waiting
 }
 
-// ingressAddress is the first IP address of a load balancer: API servers can advertise no name.
-func ingressAddress(service *corev1.Service) (address, waiting string) {
+// ingressAddress is the recorded IP address of a load balancer while that is one of its addresses, and else the first: their order may
+// change at any time. API servers can advertise no name.
+func ingressAddress(service *corev1.Service, recorded string) (address, waiting string) {
 	names := ""
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
-		if ip := net.ParseIP(ingress.IP); ip != nil {
-			return ip.String(), ""
+		ip := net.ParseIP(ingress.IP)
+		if ip == nil {
+			names += " " + ingress.Hostname
+		} else if address == "" || ip.String() == recorded {
+			address = ip.String()
 		}
-		names += " " + ingress.Hostname
+	}
+	if address != "" {
+		return address, ""
 	}
 	if names != "" {
 		return "", fmt.Sprintf("the load balancer of Service %s has only a name,%s, and API servers must advertise an IP address to workers: "+
@@ -92,7 +100,9 @@ func ingressAddress(service *corev1.Service) (address, waiting string) {
 		"see the events of the Service; a host cluster without load balancer needs another hosting.exposure.type", service.Name)
 }
 
-func clusterIP(service *corev1.Service) (address, waiting string) { return service.Spec.ClusterIP, "" }
+func clusterIP(service *corev1.Service, _ string) (address, waiting string) {
+	return service.Spec.ClusterIP, ""
+}
 
 func servicePort(service *corev1.Service) int32 { return service.Spec.Ports[0].Port }
 
