@@ -58,19 +58,43 @@ func (a *Applier) drift(wanted *unstructured.Unstructured, live client.Object) (
 // ownsContent reports whether an entry says that content was written otherwise than by our apply:
 // anything but metadata and status, and not through a subresource (status, scale).
 func ownsContent(entry metav1.ManagedFieldsEntry) (bool, error) {
+	content, _, err := split(entry)
+	return content.FieldsV1 != nil, err
+}
+
+// split parts an entry into content that was written otherwise than by our apply, and the rest, which stays its manager's. A part
+// without fields has no FieldsV1.
+func split(entry metav1.ManagedFieldsEntry) (content, rest metav1.ManagedFieldsEntry, err error) {
+	content, rest = entry, entry
+	content.FieldsV1 = nil
 	if isOurs(entry) || entry.Subresource != "" || entry.FieldsV1 == nil {
-		return false, nil
+		return content, rest, nil
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
-		return false, fmt.Errorf("manager %s: %w", entry.Manager, err)
+		return content, rest, fmt.Errorf("manager %s: %w", entry.Manager, err)
 	}
-	for field := range fields {
-		if field != "f:metadata" && field != "f:status" {
-			return true, nil
+	kept := map[string]json.RawMessage{}
+	for _, field := range []string{"f:metadata", "f:status"} {
+		if value, ok := fields[field]; ok {
+			kept[field] = value
+			delete(fields, field)
 		}
 	}
-	return false, nil
+	if content.FieldsV1, err = fieldsOf(fields); err != nil {
+		return content, rest, err
+	}
+	rest.FieldsV1, err = fieldsOf(kept)
+	return content, rest, err
+}
+
+// fieldsOf is the form that an entry has fields in; nil when there are none.
+func fieldsOf(fields map[string]json.RawMessage) (*metav1.FieldsV1, error) {
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	raw, err := json.Marshal(fields)
+	return metav1.NewFieldsV1(string(raw)), err
 }
 
 // isOurs reports whether an entry says what our apply wrote.
@@ -96,8 +120,8 @@ func Trim(object any) (any, error) {
 }
 
 // takeOver makes the controller the only owner of a live object's content. The apply that follows then removes what no rendering names;
-// server-side apply alone leaves others' fields in place. takeOver reads the object from the API server, because the cached one may lack
-// managed fields.
+// server-side apply alone leaves others' fields in place. Metadata of others, such as labels and annotations, stay theirs. takeOver reads
+// the object from the API server, because the cached one may lack managed fields.
 func (a *Applier) takeOver(ctx context.Context, cached client.Object) error {
 	upgraded := cached.DeepCopyObject().(client.Object)
 	if err := a.live.Get(ctx, client.ObjectKeyFromObject(cached), upgraded); err != nil {
@@ -106,22 +130,38 @@ func (a *Applier) takeOver(ctx context.Context, cached client.Object) error {
 	if upgraded.GetResourceVersion() != cached.GetResourceVersion() {
 		return apierrors.NewConflict(schema.GroupResource{}, cached.GetName(), errLate)
 	}
-	entries := upgraded.GetManagedFields()
-	managers := sets.New[string]()
-	for i := range entries {
-		foreign, err := ownsContent(entries[i])
-		if err != nil {
-			return err
-		}
-		if foreign {
-			entries[i].Operation = metav1.ManagedFieldsOperationUpdate
-			managers.Insert(entries[i].Manager)
-		}
+	managers, err := setApart(upgraded)
+	if err != nil {
+		return err
 	}
-	upgraded.SetManagedFields(entries)
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(upgraded, managers, names.FieldManager)
 	if err != nil {
 		return err
 	}
 	return a.client.Patch(ctx, upgraded, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// setApart gives content of others entries of its own, and returns their managers. Each has a name that no other entry has, so that it is
+// taken over as a whole.
+func setApart(object client.Object) (sets.Set[string], error) {
+	managers := sets.New[string]()
+	var entries []metav1.ManagedFieldsEntry
+	for i, entry := range object.GetManagedFields() {
+		content, rest, err := split(entry)
+		if err != nil {
+			return nil, err
+		}
+		if content.FieldsV1 == nil {
+			entries = append(entries, entry)
+			continue
+		}
+		content.Manager, content.Operation = fmt.Sprintf("%s %d", names.FieldManager, i), metav1.ManagedFieldsOperationUpdate
+		managers.Insert(content.Manager)
+		entries = append(entries, content)
+		if rest.FieldsV1 != nil {
+			entries = append(entries, rest)
+		}
+	}
+	object.SetManagedFields(entries)
+	return managers, nil
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -197,6 +198,69 @@ func onlyOurs(t *testing.T, object client.Object) {
 		return entry.Manager == names.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
 	}) {
 		t.Error("we own nothing")
+	}
+}
+
+// A controller of load balancers writes an annotation, a label and a field of the spec at once. Without the annotation it would choose
+// another address, and write again.
+func TestMetadataOfOthersStayWhenTheirContentGoes(t *testing.T) {
+	for how, write := range writers {
+		t.Run(how, func(t *testing.T) {
+			a, noted := applier(t)
+			wanted := pick[*corev1.Service](t, rendered(t, "load-balancer", namespace(t)), apiserver)
+			mustApply(t, a, wanted)
+			applied, edited := current(t, wanted), current(t, wanted)
+			edited.GetObjectKind().SetGroupVersionKind(wanted.GroupVersionKind())
+			edited.Annotations["kube-vip.io/loadbalancerIPs"] = "192.0.2.7"
+			edited.Labels["implementation"] = "kube-vip"
+			edited.Labels[names.ManagedByLabel] = "me"
+			edited.Finalizers = append(edited.Finalizers, "example.com/wait")
+			edited.Spec.LoadBalancerIP = "192.0.2.7"
+			if err := write(t, edited); err != nil {
+				t.Fatal(err)
+			}
+
+			mustApply(t, a, wanted)
+			live := current(t, wanted)
+			if diff := cmp.Diff(applied.Spec, live.Spec); diff != "" {
+				t.Errorf("the spec is not as it was (-was +is):\n%s", diff)
+			}
+			onlyOurs(t, live)
+			if live.Annotations["kube-vip.io/loadbalancerIPs"] != "192.0.2.7" || live.Labels["implementation"] != "kube-vip" || !slices.Equal(live.Finalizers, edited.Finalizers) {
+				t.Errorf("metadata of others went: annotations %v, labels %v, finalizers %v", live.Annotations, live.Labels, live.Finalizers)
+			}
+			if live.Labels[names.ManagedByLabel] != applied.Labels[names.ManagedByLabel] {
+				t.Errorf("our label stays %q", live.Labels[names.ManagedByLabel])
+			}
+			noted.writes()
+			if _, changed := mustApply(t, a, wanted); changed || len(noted.writes()) > 0 || current(t, wanted).ResourceVersion != live.ResourceVersion {
+				t.Error("it does not settle")
+			}
+		})
+	}
+}
+
+// One manager may write in two ways, and has an entry for each.
+func TestWhatOneManagerWroteInTwoWaysIsPutBack(t *testing.T) {
+	a, _ := applier(t)
+	wanted := pick[*corev1.ConfigMap](t, rendered(t, "default", namespace(t)), apiserver+"-config")
+	mustApply(t, a, wanted)
+	applied := current(t, wanted)
+	added := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"applied.yaml": "a"}}}
+	added.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	added.SetNamespace(wanted.Namespace)
+	added.SetName(wanted.Name)
+	if err := person.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(added), client.FieldOwner("gitops")); err != nil {
+		t.Fatal(err)
+	}
+	edited := current(t, wanted)
+	edited.Data["updated.yaml"] = "b"
+	if err := person.Update(t.Context(), edited, client.FieldOwner("gitops")); err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, a, wanted)
+	if diff := cmp.Diff(content(t, applied), content(t, current(t, wanted))); diff != "" {
+		t.Errorf("it is not as it was (-was +is):\n%s", diff)
 	}
 }
 
