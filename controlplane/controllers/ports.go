@@ -13,15 +13,19 @@ import (
 )
 
 // claimPorts claims the block of host ports and writes it into spec before anything uses it: a
-// person who pins another block later must be refused. Pods on the pod network need none. With the ports it is known, too,
-// whom the pods run as.
+// person who pins another block later must be refused. A tenant that runs keeps its block when the range of the manager is another. Pods
+// on the pod network need none. With the ports it is known, too, whom the pods run as.
 func (r *Reconciler) claimPorts(ctx context.Context, s *scope) flow.Result {
 	if s.input.OnPodNetwork() {
 		s.input.Ports = ports.OnPodNetwork(s.input.Network.APIServerPort)
 		return flow.DoneOrFailed(chooseUser(ctx, s))
 	}
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
-	first, err := s.host.Claims.Claim(ctx, s.key, pinned)
+	claim := s.host.Claims.Claim
+	if runs(s.controlPlane) {
+		claim = s.host.Claims.Keep
+	}
+	first, err := claim(ctx, s.key, pinned)
 	if err != nil {
 		return ports.ClaimFailed(err)
 	}

@@ -23,6 +23,7 @@ import (
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 // generated are the objects that the controller made, but for the claim of ports.
@@ -308,6 +309,45 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 				t.Error("pods changed")
 			}
 		})
+	}
+}
+
+// A claim of ports may be lost after the manager's range has become another. A tenant that runs goes on, and a new one is refused.
+func TestALostClaimOfPortsComesBackOutsideOfTheRange(t *testing.T) {
+	t.Parallel()
+	narrow := func(tt *tenantTest) {
+		host := tt.program.Host
+		host.Claims = ports.New(host.Client, host.Live, managerNamespace, ports.Span{First: 19000, Last: 19999})
+	}
+	running := newTenantTest(t, single)
+	running.settle()
+	before := running.controlPlane().Spec.Hosting.Ports
+	narrow(running)
+	running.settle()
+	for _, object := range running.objects() {
+		if object.GetNamespace() == managerNamespace {
+			running.delete(object)
+		}
+	}
+	running.delete(running.generated()["Service blue-kube-apiserver"])
+	running.settle()
+	running.expectReconciled("with another range and without its claim", "")
+	if after := running.controlPlane().Spec.Hosting.Ports; after != before || running.claims() != 1 {
+		t.Errorf("its ports were %v and are %v, and %d blocks are claimed", before, after, running.claims())
+	}
+	if running.generated()["Service blue-kube-apiserver"] == nil {
+		t.Error("a Service does not come back")
+	}
+
+	young := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		single(c)
+		c.Spec.Hosting.Ports.First = 18000
+	})
+	narrow(young)
+	young.settle()
+	young.expectReconciled("before it ran", "host ports 18000-18019 are not in 19000-19999")
+	if claims := young.claims(); claims != 0 {
+		t.Errorf("before it ran %d blocks are claimed", claims)
 	}
 }
 

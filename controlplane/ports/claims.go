@@ -54,7 +54,7 @@ func New(c client.Client, reader client.Reader, namespace string, span Span) *Cl
 // first free one after a place that depends on the Cluster's name. Then nothing is given back, because
 // a caller that has not seen spec yet cannot know which block is used.
 //
-// A block that the Cluster holds stays its own when span is another later. Errors are *HeldError,
+// A block that the Cluster holds stays its own when span is another later. One that was lost is claimed anew by Keep. Errors are *HeldError,
 // *OutsideError and *ExhaustedError, which a person must resolve, or those of the API server.
 func (c *Claims) Claim(ctx context.Context, cluster client.ObjectKey, pinned int32) (int32, error) {
 	if pinned != 0 {
@@ -80,6 +80,16 @@ func (c *Claims) Claim(ctx context.Context, cluster client.ObjectKey, pinned int
 		}
 	}
 	return first(&held[0])
+}
+
+// Keep is Claim for a tenant that runs with the pinned block. It claims the block anew even outside of span: pods of the tenant have these
+// ports, and nobody else gets a block there. docs/decisions/rendering.md#running-tenants-outlive-new-rules
+func (c *Claims) Keep(ctx context.Context, cluster client.ObjectKey, pinned int32) (int32, error) {
+	kept := *c
+	if pinned != 0 {
+		kept.span = Block(pinned)
+	}
+	return kept.Claim(ctx, cluster, pinned)
 }
 
 // Release gives back every block that the Cluster holds. It is for when no pod of the tenant is left.

@@ -206,6 +206,51 @@ func TestAClaimOutlivesItsRange(t *testing.T) {
 	g.Expect(listAll(t, c)).To(HaveLen(1))
 }
 
+// The claim of a tenant that runs may be lost after the range has changed. Its pods still have the ports.
+func TestALostClaimOutsideOfTheRangeIsTakenAnewForATenantThatRuns(t *testing.T) {
+	rival := tenant("rival")
+	for name, test := range map[string]struct {
+		pinned  int32
+		runs    bool
+		claimed bool
+		want    int32
+		says    string
+	}{
+		"it runs":                                    {pinned: 15000, runs: true, want: 15000},
+		"it runs, and another has the block":         {pinned: 15000, runs: true, claimed: true, says: "belong to Cluster tenants/rival"},
+		"it runs beside a block of another":          {pinned: 15020, runs: true, claimed: true, want: 15020},
+		"it runs in the range":                       {pinned: 20000, runs: true, want: 20000},
+		"it runs, and its spec names no block":       {runs: true, want: 20000},
+		"it does not run yet":                        {pinned: 15000, says: "are not in 20000-20019"},
+		"it does not run, and another has the block": {pinned: 15000, claimed: true, says: "belong to Cluster tenants/rival"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := fake.NewClientBuilder().Build()
+			if test.claimed {
+				g.Expect(claimsOf(c, Span{First: 15000, Last: 15999}).Claim(t.Context(), rival, 15000)).To(Equal(int32(15000)))
+			}
+			claims := claimsOf(c, Span{First: 20000, Last: 20019})
+			claim := claims.Claim
+			if test.runs {
+				claim = claims.Keep
+			}
+			// The second time it is there already.
+			for range 2 {
+				first, err := claim(t.Context(), tenant("a"), test.pinned)
+				if test.says != "" {
+					g.Expect(err).To(MatchError(ContainSubstring(test.says)))
+					g.Expect(claims.heldBy(t.Context(), c, tenant("a"))).To(BeEmpty())
+					continue
+				}
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(first).To(Equal(test.want))
+				g.Expect(claims.heldBy(t.Context(), c, tenant("a"))).To(HaveLen(1))
+			}
+		})
+	}
+}
+
 func TestPinningGivesBackWhatWasClaimedBefore(t *testing.T) {
 	g := NewWithT(t)
 	c := fake.NewClientBuilder().Build()
