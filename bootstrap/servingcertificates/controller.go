@@ -128,6 +128,7 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 	}
 	// They are read at most once, and only for a Machine without addresses.
 	holders := sync.OnceValues(func() (*holders, error) { return r.holders(ctx, owner, all) })
+	tokens := r.tokenOwners(ctx, owner.Namespace, all)
 	var result ctrl.Result
 	var problems []error
 	turn := 0
@@ -143,7 +144,7 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 		if _, isFirst := TokenID(&requests.Items[i]); isFirst {
 			// In tenants of other control planes kube-controller-manager approves these.
 			if references.HasKOKControlPlane(owner) {
-				waits, err := r.decideFirst(ctx, tenant, cluster, requests.Items[i].DeepCopy(), all)
+				waits, err := r.decideFirst(ctx, tenant, cluster, requests.Items[i].DeepCopy(), all, tokens)
 				if waits {
 					result.RequeueAfter = waitInterval
 				}
@@ -176,8 +177,8 @@ func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster c
 }
 
 // decideFirst decides on one request for a node's first client certificate and writes that.
-func (r *Reconciler) decideFirst(ctx context.Context, tenant client.Client, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
-	joining, err := r.joining(ctx, cluster, request, machines)
+func (r *Reconciler) decideFirst(ctx context.Context, tenant client.Client, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine, tokens *tokenOwners) (waits bool, _ error) {
+	joining, err := r.joining(ctx, cluster, request, tokens)
 	if err != nil {
 		return false, err
 	}

@@ -56,25 +56,7 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.Cer
 // runAmong is run with further objects in the management cluster.
 func runAmong(t *testing.T, management []client.Object, asked *certificatesv1.CertificateSigningRequest, tenantObjects ...client.Object) (*certificatesv1.CertificateSigningRequest, ctrl.Result) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme, kubeadmv1.AddToScheme)
-	if err := builder.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	// The fake client knows no subresource "approval".
-	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tenantObjects, asked)...).Build(), interceptor.Funcs{
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, _ ...client.SubResourceUpdateOption) error {
-			if sub != "approval" {
-				t.Errorf("subresource %s was written", sub)
-			}
-			return c.Status().Update(ctx, object)
-		},
-	})
-	host := fake.NewClientBuilder().WithScheme(scheme).WithObjects(management...).Build()
-	r := &Reconciler{
-		Client: host, APIReader: host,
-		Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKey{Namespace: "team", Name: "blue"}, "serving-certificates"), Guard: (&tenantapi.Guards{}).Of,
-	}
+	r, tenant := between(t, management, append(tenantObjects, asked)...)
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "blue"}})
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +66,30 @@ func runAmong(t *testing.T, management []client.Object, asked *certificatesv1.Ce
 		t.Fatal(err)
 	}
 	return decided, result
+}
+
+// between is a Reconciler between a management cluster and its tenant, and the tenant.
+func between(t *testing.T, management []client.Object, tenantObjects ...client.Object) (*Reconciler, client.Client) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme, kubeadmv1.AddToScheme)
+	if err := builder.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	// The fake client knows no subresource "approval".
+	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(tenantObjects...).Build(), interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, _ ...client.SubResourceUpdateOption) error {
+			if sub != "approval" {
+				t.Errorf("subresource %s was written", sub)
+			}
+			return c.Status().Update(ctx, object)
+		},
+	})
+	host := fake.NewClientBuilder().WithScheme(scheme).WithObjects(management...).Build()
+	return &Reconciler{
+		Client: host, APIReader: host,
+		Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKey{Namespace: "team", Name: "blue"}, "serving-certificates"), Guard: (&tenantapi.Guards{}).Of,
+	}, tenant
 }
 
 func node(addresses ...string) *corev1.Node {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,17 +23,17 @@ import (
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kokconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=list
 
-// joining finds the machine that joins with a bootstrap token.
-func (r *Reconciler) joining(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (Joining, error) {
-	id, _ := TokenID(request)
-	joining, err := r.ownerOfToken(ctx, cluster.Namespace, id, machines)
-	if err != nil {
-		return joining, err
-	}
+// joining finds the machine that joins with a bootstrap token. It asks nobody about a request whose form is denied anyway.
+func (r *Reconciler) joining(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, tokens *tokenOwners) (Joining, error) {
 	name, err := parseFirst(request)
 	if err != nil {
 		// DecideFirst denies the request because of its form.
-		return joining, nil //nolint:nilerr // See above.
+		return Joining{}, nil //nolint:nilerr // See above.
+	}
+	id, _ := TokenID(request)
+	joining, err := tokens.ownerOf(id)
+	if err != nil {
+		return joining, err
 	}
 	live, err := r.Tenants.GetUncachedClient(ctx, cluster)
 	if err != nil {
@@ -57,54 +58,100 @@ func exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 	return true, nil
 }
 
-// ownerOfToken finds the Machine that a token was made for, by the configurations of both bootstrap providers.
-func (r *Reconciler) ownerOfToken(ctx context.Context, namespace, id string, machines []clusterv1.Machine) (Joining, error) {
+// tokenOwners knows the Machines that bootstrap tokens were made for. A tenant's administrator makes requests of any token at
+// will: each kind of configuration is read at most once, and KubeadmConfigs only for a token that no KOKConfig has.
+type tokenOwners struct {
+	kok     func() (kokOwners, error)
+	kubeadm func() (map[string]Joining, error)
+}
+
+// kokOwners are owners by the configurations of this bootstrap provider.
+type kokOwners struct {
+	byToken map[string]Joining
+	// unsure says which configuration may have any other token; empty for none.
+	unsure string
+}
+
+func (r *Reconciler) tokenOwners(ctx context.Context, namespace string, machines []clusterv1.Machine) *tokenOwners {
+	return &tokenOwners{
+		kok:     sync.OnceValues(func() (kokOwners, error) { return r.ownersByKOK(ctx, namespace, machines) }),
+		kubeadm: sync.OnceValues(func() (map[string]Joining, error) { return r.ownersByKubeadm(ctx, namespace, machines) }),
+	}
+}
+
+// ownerOf finds the Machine that a token was made for, by the configurations of both bootstrap providers.
+func (t *tokenOwners) ownerOf(id string) (Joining, error) {
+	kok, err := t.kok()
+	if err != nil {
+		return Joining{}, err
+	}
+	if joining, found := kok.byToken[id]; found {
+		return joining, nil
+	}
+	kubeadm, err := t.kubeadm()
+	if err != nil {
+		return Joining{}, err
+	}
+	if joining, found := kubeadm[id]; found {
+		return joining, nil
+	}
+	return Joining{Unsure: kok.unsure}, nil
+}
+
+func (r *Reconciler) ownersByKOK(ctx context.Context, namespace string, machines []clusterv1.Machine) (kokOwners, error) {
+	owners := kokOwners{byToken: map[string]Joining{}}
 	configs := &bootstrapv1.KOKConfigList{}
 	if err := r.Client.List(ctx, configs, client.InNamespace(namespace)); err != nil {
-		return Joining{}, fmt.Errorf("list the KOKConfigs in namespace %s: %w", namespace, err)
+		return owners, fmt.Errorf("list the KOKConfigs in namespace %s: %w", namespace, err)
 	}
-	unsure := ""
 	for i := range configs.Items {
 		config := &configs.Items[i]
 		machine := ownerOf(config, machines)
-		switch known := config.Status.BootstrapToken.ID; {
+		switch id := config.Status.BootstrapToken.ID; {
 		case machine == nil:
-		case known == id:
-			return Joining{Machine: machine, Names: overrides(config)}, nil
-		case known == "" && !machine.Status.NodeRef.IsDefined():
+		case id != "":
+			addOwner(owners.byToken, id, Joining{Machine: machine, Names: overrides(config)})
+		case !machine.Status.NodeRef.IsDefined():
 			// A move drops status. The controller of KOKConfigs writes it again in a moment.
-			unsure = fmt.Sprintf("the bootstrap token of KOKConfig %s is not known yet", config.Name)
+			owners.unsure = fmt.Sprintf("the bootstrap token of KOKConfig %s is not known yet", config.Name)
 		}
 	}
-	machine, names, err := r.ownerByKubeadm(ctx, namespace, id, machines)
-	if machine != nil || err != nil {
-		return Joining{Machine: machine, Names: names}, err
-	}
-	return Joining{Unsure: unsure}, nil
+	return owners, nil
 }
 
-// ownerByKubeadm is ownerOfToken for the kubeadm bootstrap provider, which may not be installed.
-func (r *Reconciler) ownerByKubeadm(ctx context.Context, namespace, id string, machines []clusterv1.Machine) (*clusterv1.Machine, []string, error) {
+// ownersByKubeadm is ownersByKOK for the kubeadm bootstrap provider, which may not be installed.
+func (r *Reconciler) ownersByKubeadm(ctx context.Context, namespace string, machines []clusterv1.Machine) (map[string]Joining, error) {
 	configs := &kubeadmv1.KubeadmConfigList{}
 	err := r.APIReader.List(ctx, configs, client.InNamespace(namespace))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the KubeadmConfigs in namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("list the KubeadmConfigs in namespace %s: %w", namespace, err)
 	}
+	owners := map[string]Joining{}
 	for i := range configs.Items {
 		config := &configs.Items[i]
-		discovery := config.Spec.JoinConfiguration.Discovery
-		isToken := func(token string) bool { return strings.HasPrefix(token, id+".") }
-		if !slices.ContainsFunc([]string{discovery.BootstrapToken.Token, discovery.TLSBootstrapToken}, isToken) {
+		machine := ownerOf(config, machines)
+		if machine == nil {
 			continue
 		}
-		if machine := ownerOf(config, machines); machine != nil {
-			return machine, slices.DeleteFunc([]string{config.Spec.JoinConfiguration.NodeRegistration.Name}, func(name string) bool { return name == "" }), nil
+		join := config.Spec.JoinConfiguration
+		names := slices.DeleteFunc([]string{join.NodeRegistration.Name}, func(name string) bool { return name == "" })
+		for _, token := range []string{join.Discovery.BootstrapToken.Token, join.Discovery.TLSBootstrapToken} {
+			if id, _, isToken := strings.Cut(token, "."); isToken {
+				addOwner(owners, id, Joining{Machine: machine, Names: names})
+			}
 		}
 	}
-	return nil, nil, nil
+	return owners, nil
+}
+
+// addOwner notes the owner of a token. The first of several stays.
+func addOwner(owners map[string]Joining, id string, owner Joining) {
+	if _, there := owners[id]; !there {
+		owners[id] = owner
+	}
 }
 
 // ownerOf is the Machine of the Cluster that a configuration belongs to; nil for none.
