@@ -172,7 +172,18 @@ func (d *Disk) Remove(path string) error {
 	return nil
 }
 
-// RemoveAll removes a folder with all that it has.
+// RemoveSynced is Remove, and the file stays away after a power cut.
+func (d *Disk) RemoveSynced(path string) error {
+	if there, err := d.Exists(path); err != nil || !there {
+		return err
+	}
+	if err := d.Remove(path); err != nil {
+		return err
+	}
+	return syncFolder(d.Place(path))
+}
+
+// RemoveAll removes a folder with all that it has. When it is cut off, any of that may be left.
 func (d *Disk) RemoveAll(path string) error {
 	if there, err := d.Exists(path); err != nil || !there {
 		return err

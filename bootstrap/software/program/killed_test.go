@@ -2,7 +2,10 @@ package program
 
 import (
 	"context"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +30,8 @@ func installs(version string) func(m *machine) error {
 	return func(m *machine) error { return m.install(m.document(version)) }
 }
 
+func removes(m *machine) error { return m.program().Remove(context.Background()) }
+
 func worker(m *machine) {
 	m.write("/usr/local/bin/containerd", "of the distribution")
 	m.write("/usr/lib/systemd/system/containerd.service", "ExecStart=/usr/local/bin/containerd")
@@ -49,7 +54,7 @@ var journeys = map[string]journey{
 	"an upgrade":                        {prepare: upgraded, last: installs("v3")},
 	"an upgrade that is taken back":     {prepare: func(m *machine) { upgraded(m); m.broken["containerd v3"] = true }, last: installs("v3"), fails: true},
 	"a first install that fails":        {prepare: func(m *machine) { worker(m); m.broken["containerd v1"] = true }, last: installs("v1"), fails: true},
-	"a removal":                         {prepare: upgraded, last: func(m *machine) error { return m.program().Remove(context.Background()) }},
+	"a removal":                         {prepare: upgraded, last: removes},
 	"an install of fewer components":    {prepare: upgraded, last: fewer},
 	"a check that takes something back": {prepare: kubeletBroken, last: func(m *machine) error { return m.program().Check(context.Background()) }, fails: true},
 }
@@ -114,5 +119,73 @@ func TestARunThatIsKilledBetweenAnyTwoWritesEndsTheSameWhenItIsDoneAgain(t *test
 				}
 			}
 		})
+	}
+}
+
+// cuts are what a removal of a folder has done when it is cut off. A power cut keeps any of it.
+var cuts = map[string]func(isManifest bool) bool{
+	"the manifests are gone":         func(isManifest bool) bool { return isManifest },
+	"all but the manifests are gone": func(isManifest bool) bool { return !isManifest },
+}
+
+// cutOff is such a removal. It removes the files that gone says.
+func (m *machine) cutOff(gone func(isManifest bool) bool) func(folder string) {
+	return func(folder string) {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !gone(entry.Name() == ".kok-software.json") {
+				return err
+			}
+			return os.Remove(path)
+		})
+		if err != nil {
+			m.t.Error(err)
+		}
+	}
+}
+
+// through is what the machine has beside the program's own folder after each of some steps.
+func (m *machine) through(steps ...func(*machine) error) []map[string]string {
+	m.t.Helper()
+	var states []map[string]string
+	for i, step := range steps {
+		if err := step(m); err != nil {
+			m.t.Errorf("step %d: %v", i+1, err)
+		}
+		state := m.after()
+		maps.DeleteFunc(state, func(path, _ string) bool { return strings.HasPrefix(path+"/", software.Dir) })
+		states = append(states, state)
+	}
+	return states
+}
+
+func TestARemovalThatIsCutOffAtAnyFileEndsTheSameWhateverIsDoneNext(t *testing.T) {
+	first := installs("v1")
+	for _, name := range []string{"an upgrade", "a removal", "an install of fewer components"} {
+		j := journeys[name]
+		for next, steps := range map[string][]func(*machine) error{
+			"it is done again":              {j.last, removes, first},
+			"all is removed":                {removes, first, removes},
+			"the first version is put back": {first, removes, first},
+		} {
+			undisturbed := newMachine(t)
+			j.prepare(undisturbed)
+			undisturbed.removals = nil
+			undisturbed.through(j.last)
+			removals, want := undisturbed.removals, undisturbed.through(steps...)
+			for left, gone := range cuts {
+				t.Run(name+", "+left+", and "+next, func(t *testing.T) {
+					for _, n := range removals {
+						m := newMachine(t)
+						j.prepare(m)
+						m.offAfter, m.cut = n, m.cutOff(gone)
+						_ = j.last(m)
+						m.offAfter = -1
+						if diff := cmp.Diff(want, m.through(steps...)); diff != "" {
+							t.Fatalf("cut off at write %d it ends otherwise:\n%s\n%s", n+1, diff, m.log.String())
+						}
+					}
+				})
+			}
+		}
 	}
 }

@@ -50,7 +50,11 @@ type machine struct {
 	packages map[string]string
 	// writes counts what changes the machine; after the given number of them the machine is off.
 	writes, offAfter int
-	log              bytes.Buffer
+	// cut is done once, when the machine goes off at the removal of a folder; nil does nothing.
+	cut func(folder string)
+	// removals are the numbers of those writes that remove a folder.
+	removals []int
+	log      bytes.Buffer
 	// clock is that of programs. It stands still, so that results are the same.
 	clock func() time.Time
 }
@@ -99,11 +103,19 @@ func (m *machine) write(path, content string) {
 }
 
 // writing is told each change of the machine before it is done.
-func (m *machine) writing(string) error {
+func (m *machine) writing(operation string) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
+	folder, removes := strings.CutPrefix(operation, "remove all of ")
 	if m.offAfter >= 0 && m.writes >= m.offAfter {
+		if removes && m.cut != nil {
+			m.cut(m.root + folder)
+		}
+		m.cut = nil
 		return errOff
+	}
+	if removes {
+		m.removals = append(m.removals, m.writes)
 	}
 	m.writes++
 	return nil

@@ -18,9 +18,26 @@ func (p *Program) Remove(ctx context.Context) error {
 		if err := p.undoAll(ctx); err != nil {
 			return nil, err
 		}
+		if err := p.forgetAll(); err != nil {
+			return nil, err
+		}
 		p.Say("everything is removed, but packages")
 		return nil, p.removeDir()
 	})
+}
+
+// forgetAll removes all revisions. After removeDir was cut off, no half of one is taken for a revision.
+func (p *Program) forgetAll() error {
+	names, err := p.store.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := p.store.Forget(name); err != nil {
+			return software.OfComponent(name, err)
+		}
+	}
+	return nil
 }
 
 // removeDir removes software.Dir. The program itself goes last: while anything is left, the program is there to remove it.

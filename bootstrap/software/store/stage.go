@@ -28,17 +28,23 @@ const (
 
 func componentDir(name string) string { return componentsDir + name + "/" }
 
+// manifestOf is the path of a revision's manifest. A revision is there while its manifest is: the manifest comes with the whole
+// revision, and goes before the rest. A folder without one is what is left of a removal that was cut off.
+func manifestOf(name, digest string) string {
+	return componentDir(name) + digest + "/" + manifestName
+}
+
 // Staged reports whether a revision is complete on the disk.
 func (s *Store) Staged(name, digest string) (bool, error) {
-	return s.Disk.Exists(componentDir(name) + digest)
+	return s.Disk.Exists(manifestOf(name, digest))
 }
 
 // Stage puts a revision on the disk, beside the others. fill writes the files below a folder, and returns their paths.
 func (s *Store) Stage(name, digest, unit string, fill func(folder string) ([]string, error)) error {
-	folder := componentDir(name) + digest
-	if there, err := s.Disk.Exists(folder); err != nil || there {
+	if there, err := s.Staged(name, digest); err != nil || there {
 		return err
 	}
+	folder := componentDir(name) + digest
 	part := folder + partSuffix
 	if err := s.Disk.RemoveAll(part); err != nil {
 		return err
@@ -47,6 +53,9 @@ func (s *Store) Stage(name, digest, unit string, fill func(folder string) ([]str
 		return s.Disk.Full(software.Dir, err)
 	}
 	err := s.fill(part, unit, fill)
+	if err == nil {
+		err = s.Disk.RemoveAll(folder)
+	}
 	if err == nil {
 		err = s.Disk.Rename(part, folder)
 	}
@@ -72,7 +81,7 @@ func (s *Store) fill(part, unit string, fill func(folder string) ([]string, erro
 // Manifest is that of a revision.
 func (s *Store) Manifest(name, digest string) (Manifest, error) {
 	var m Manifest
-	data, err := s.Disk.Read(componentDir(name)+digest+"/"+manifestName, maxManifest)
+	data, err := s.Disk.Read(manifestOf(name, digest), maxManifest)
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}
@@ -101,9 +110,14 @@ func (s *Store) revisions(name string) (map[string]Manifest, error) {
 		if !entry.IsDir() || filepath.Ext(entry.Name()) == partSuffix {
 			continue
 		}
-		if found[entry.Name()], err = s.Manifest(name, entry.Name()); err != nil {
+		m, err := s.Manifest(name, entry.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
+		found[entry.Name()] = m
 	}
 	return found, nil
 }
@@ -145,13 +159,6 @@ func (s *Store) Names() ([]string, error) {
 
 // Prune removes revisions other than the current one, the one that works and the one before.
 func (s *Store) Prune(name string) error {
-	entries, err := os.ReadDir(s.Disk.Place(componentDir(name)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	current, err := s.Current(name)
 	if err != nil {
 		return err
@@ -160,9 +167,27 @@ func (s *Store) Prune(name string) error {
 	if entry := s.Find(name); entry != nil {
 		keep = append(keep, entry.Working, entry.Before)
 	}
+	return s.removeBut(name, keep)
+}
+
+// removeBut removes what a component has on the disk, but some of it.
+func (s *Store) removeBut(name string, keep []string) error {
+	entries, err := os.ReadDir(s.Disk.Place(componentDir(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	for _, entry := range entries {
 		if slices.Contains(keep, entry.Name()) {
 			continue
+		}
+		// The manifest goes first, so that half a revision is none. Links lead to revisions that may stay.
+		if entry.IsDir() {
+			if err := s.Disk.RemoveSynced(manifestOf(name, entry.Name())); err != nil {
+				return err
+			}
 		}
 		if err := s.Disk.RemoveAll(componentDir(name) + entry.Name()); err != nil {
 			return err

@@ -134,6 +134,9 @@ func (s *Store) Entry(name string) *Component {
 
 // Forget drops the notes about a component, and its revisions. Its paths must be gone already.
 func (s *Store) Forget(name string) error {
+	if err := s.removeBut(name, nil); err != nil {
+		return err
+	}
 	if err := s.Disk.RemoveAll(componentsDir + name); err != nil {
 		return err
 	}
