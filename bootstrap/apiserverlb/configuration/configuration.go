@@ -69,6 +69,9 @@ type Configuration struct {
 	MaxServiceConnectionsPerSource int `json:"maxServiceConnectionsPerSource,omitempty"`
 	// StopTimeout is how long a stop waits for connections to be quiet before it resets them.
 	StopTimeout metav1.Duration `json:"stopTimeout,omitempty"`
+
+	// authority is what Prepare writes to CertificateAuthorityFile; nil for a file that others write.
+	authority []byte
 }
 
 // Listener carries connections to one port of all hosts that run an API server. A TLS server must listen there, because the

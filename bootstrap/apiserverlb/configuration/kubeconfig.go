@@ -15,13 +15,15 @@ import (
 	"slices"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/files"
 )
 
 // OfKubeconfig makes a configuration for an admin's machine from a kubeconfig. The server of the kubeconfig is the seed, and
 // its user watches the EndpointSlice. A kubeconfig that "kok kubeconfig" wrote also says where to listen: that is its server,
-// and its other clusters are the seeds. Empty addresses stand for those, or for the defaults. OfKubeconfig writes the CA's
-// certificates and the list of API servers into directory, each cluster's into a folder of its own, and makes directory when
-// it is missing.
+// and its other clusters are the seeds. Empty addresses stand for those, or for the defaults. The CA's certificates and the
+// list of API servers have their places below directory, each cluster's in a folder of its own. OfKubeconfig writes nothing:
+// Prepare does.
 func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Configuration, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -53,9 +55,6 @@ func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Config
 	}
 	sum := sha256.Sum256(ca)
 	directory = filepath.Join(directory, hex.EncodeToString(sum[:8]))
-	if err := os.MkdirAll(directory, 0o700); err != nil {
-		return nil, err
-	}
 	c := &Configuration{
 		ListenAddress:            listenAddress,
 		StatusAddress:            statusAddress,
@@ -64,12 +63,28 @@ func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Config
 		ServerName:               config.ServerName,
 		KubeconfigFile:           path,
 		StateFile:                filepath.Join(directory, "backends.json"),
-	}
-	if err := os.WriteFile(c.CertificateAuthorityFile, ca, 0o600); err != nil {
-		return nil, err
+		authority:                ca,
 	}
 	c.setDefaults()
 	return c, c.validate()
+}
+
+// Prepare writes the CA's certificates of a kubeconfig to where the program reads them, unless they are there. Another program
+// may read that file all the time, and the disk may be full.
+func (c *Configuration) Prepare() error {
+	if c.authority == nil {
+		return nil
+	}
+	if there, err := os.ReadFile(c.CertificateAuthorityFile); err == nil && bytes.Equal(there, c.authority) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.CertificateAuthorityFile), 0o700); err != nil {
+		return fmt.Errorf("make a folder for the CA's certificates: %w", err)
+	}
+	if err := files.Replace(c.CertificateAuthorityFile, c.authority); err != nil {
+		return fmt.Errorf("write the CA's certificates: %w", err)
+	}
+	return nil
 }
 
 // otherServers are the servers of other clusters in the kubeconfig that have the same CA as the current context's, ordered

@@ -2,12 +2,15 @@ package configuration
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -41,12 +44,89 @@ func TestAKubeconfigIsEnough(t *testing.T) {
 		if !slices.Equal(c.SeedBackends, []string{seed}) || c.KubeconfigFile != path || c.ListenAddress != DefaultListenAddress || c.StatusAddress != "127.0.0.1:7444" {
 			t.Errorf("of %s: %+v", server, c)
 		}
+		if err := c.Prepare(); err != nil {
+			t.Fatal(err)
+		}
 		if ca, err := os.ReadFile(c.CertificateAuthorityFile); err != nil || string(ca) != "certificates" {
 			t.Errorf("the CA file holds %q, %v", ca, err)
 		}
 		if !strings.HasPrefix(c.StateFile, directory) {
 			t.Errorf("the state file is %s", c.StateFile)
 		}
+	}
+}
+
+// A running program reads the file of the CA's certificates for each new connection of a probe.
+func TestTheCAOfAKubeconfigIsReplacedAsAWholeAndOnlyWhenItDiffers(t *testing.T) {
+	for name, test := range map[string]struct {
+		there string
+		stays bool
+	}{
+		"the same":                      {"certificates", true},
+		"another":                       {"others", false},
+		"what a full disk left of them": {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := OfKubeconfig(kubeconfig(t, "https://10.0.0.1:6443", "certificates"), "", "", t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			folder := filepath.Dir(c.CertificateAuthorityFile)
+			if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(c.CertificateAuthorityFile, []byte(test.there), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			reader, err := os.Open(c.CertificateAuthorityFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = reader.Close() }()
+			// A write of what is there fails, but for root: the time of the folder shows that one, too.
+			past := time.Unix(1, 0)
+			if err := os.Chtimes(folder, past, past); err != nil {
+				t.Fatal(err)
+			}
+			if test.stays {
+				if err := os.Chmod(folder, 0o500); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = os.Chmod(folder, 0o700) })
+			}
+			if err := c.Prepare(); err != nil {
+				t.Fatal(err)
+			}
+			if ca, err := os.ReadFile(c.CertificateAuthorityFile); err != nil || string(ca) != "certificates" {
+				t.Errorf("the file holds %q, %v", ca, err)
+			}
+			if former, err := io.ReadAll(reader); err != nil || string(former) != test.there {
+				t.Errorf("who read it before has %q, %v", former, err)
+			}
+			if info, err := os.Stat(folder); err != nil || info.ModTime().Equal(past) != test.stays {
+				t.Errorf("the folder was written to at %v, %v", info.ModTime(), err)
+			}
+			before, _ := reader.Stat()
+			after, err := os.Stat(c.CertificateAuthorityFile)
+			if err != nil || os.SameFile(before, after) != test.stays {
+				t.Errorf("the file stays: %t, want %t: %v", !test.stays, test.stays, err)
+			}
+			left, err := os.ReadDir(folder)
+			if err != nil || len(left) != 1 {
+				t.Errorf("the folder has %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestACAThatCannotBeWrittenIsTold(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(place, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := OfKubeconfig(kubeconfig(t, "https://10.0.0.1:6443", "certificates"), "", "", place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Prepare(); err == nil || !strings.Contains(err.Error(), "CA's certificates") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/files"
 )
 
 // longestList is how many bytes of the file are read: far more than mostServers have.
@@ -60,7 +61,7 @@ func readBounded(path string) ([]byte, error) {
 
 // Save keeps the API servers for the next start. The file is complete at any moment, even after a power failure.
 func Save(path string, backends []string) error {
-	if err := replace(path, encode(backends)); err != nil {
+	if err := files.Replace(path, encode(backends)); err != nil {
 		return fmt.Errorf("keep the list of API servers: %w", err)
 	}
 	return nil
@@ -69,24 +70,4 @@ func Save(path string, backends []string) error {
 func encode(backends []string) []byte {
 	content, _ := json.Marshal(kept{Backends: backends}) // Strings always marshal.
 	return append(content, '\n')
-}
-
-func replace(path string, content []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	directory, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(directory.Sync(), directory.Close())
 }

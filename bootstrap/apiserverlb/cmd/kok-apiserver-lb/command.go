@@ -93,6 +93,9 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := c.Prepare(); err != nil {
+		return err
+	}
 	p, err := program.New(c, klog.Background())
 	if err != nil {
 		return err

@@ -74,7 +74,8 @@ func TestStatusFindsTheProgramByItsConfiguration(t *testing.T) {
 }
 
 func TestStatusFindsTheProgramByItsKubeconfig(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
 	status := running(t, "ready")
 	address := netip.MustParseAddrPort(status)
 	kubeconfig := filepath.Join(t.TempDir(), "blue.kubeconfig")
@@ -87,6 +88,9 @@ users: [{name: u, user: {token: t}}]}`, address.Port()-1)
 	}
 	if out, err := execute(t, "status", "--kubeconfig="+kubeconfig); err != nil || !strings.Contains(out, "10.0.0.1:6443   ready") {
 		t.Errorf("%v: %s", err, out)
+	}
+	if written, err := os.ReadDir(cache); err != nil || len(written) > 0 {
+		t.Errorf("it writes below the folder of the running program: %v, %v", written, err)
 	}
 	if _, err := execute(t, "status", "--kubeconfig="+kubeconfig+".missing"); err == nil || !strings.Contains(err.Error(), "read kubeconfig") {
 		t.Errorf("of a missing kubeconfig: %v", err)
