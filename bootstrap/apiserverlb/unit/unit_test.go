@@ -26,6 +26,32 @@ func TestTheUnitAgreesWithTheNamesOfThisPackage(t *testing.T) {
 	}
 }
 
+// The program may read every file that it sees.
+func TestTheUnitDoesNotSeeSecretsBelowRun(t *testing.T) {
+	hidden := map[string]bool{}
+	for line := range strings.Lines(Service) {
+		if paths, found := strings.CutPrefix(strings.TrimSpace(line), "InaccessiblePaths="); found {
+			for _, path := range strings.Fields(paths) {
+				hidden[path] = true
+			}
+		}
+	}
+	for path, why := range map[string]string{
+		"containerd": "specifications of containers", "crio": "specifications of containers", "docker": "specifications of containers",
+		"cloud-init": "bootstrap data", "credentials": "credentials of services", "secrets": "secrets that a host gives containers", "user": "files of people",
+	} {
+		// A machine may not have the folder.
+		if !hidden["-/run/"+path] {
+			t.Errorf("the unit sees /run/%s, which has %s", path, why)
+		}
+	}
+	for _, needed := range []string{"-/run", "/run", "-/run/systemd"} {
+		if hidden[needed] {
+			t.Errorf("%s is hidden, where the program tells systemd that it is ready", needed)
+		}
+	}
+}
+
 func TestTheUnitOfAPersonAgreesWithTheNamesOfThisPackage(t *testing.T) {
 	kubeconfig := filepath.Join("%h", AdminDir, "%i"+AdminSuffix)
 	for _, line := range []string{
@@ -38,7 +64,7 @@ func TestTheUnitOfAPersonAgreesWithTheNamesOfThisPackage(t *testing.T) {
 			t.Errorf("the unit has no %q", line)
 		}
 	}
-	for _, word := range []string{"Capabilit", "User=", "Protect", "Private"} {
+	for _, word := range []string{"Capabilit", "User=", "Protect", "Private", "Paths="} {
 		if strings.Contains(Admin, word) {
 			t.Errorf("the unit has %s, which systems with a user's systemd alone refuse or leave out", word)
 		}
