@@ -169,6 +169,7 @@ func TestWhatANodeSaysOfItself(t *testing.T) {
 		"its names are not":                 {[]string{"192.0.2.1", "node-1.example"}, []string{"node-1.example"}, "192.0.2.1", certificatesv1.CertificateDenied, "name node-1.example: not among"},
 		"it is not the API server by name":  {[]string{"192.0.2.1", "kubernetes.default.svc"}, []string{"kubernetes.default.svc"}, "192.0.2.1", certificatesv1.CertificateDenied, "the API server's"},
 		"nor by the address of the Service": {[]string{"192.0.2.1", "10.96.0.1"}, []string{"node-1"}, "10.96.0.1", certificatesv1.CertificateDenied, "a Service's"},
+		"nor by that address as a name":     {[]string{"192.0.2.1", "10.96.0.1"}, []string{"10.96.0.1"}, "192.0.2.1", certificatesv1.CertificateDenied, "belong into IP SANs"},
 		"nor by loopback":                   {[]string{"192.0.2.1", "127.0.0.1"}, []string{"node-1"}, "127.0.0.1", certificatesv1.CertificateDenied, "not one machine's alone"},
 		"nor by the endpoint":               {[]string{"192.0.2.1", "192.0.2.100"}, []string{"node-1"}, "192.0.2.100", certificatesv1.CertificateDenied, "the control plane's endpoint"},
 	} {

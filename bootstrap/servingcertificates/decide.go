@@ -152,8 +152,15 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 	if len(certificate.DNSNames)+len(certificate.IPAddresses) == 0 {
 		return nil, errors.New("it requests no name and no address")
 	}
+	// Whether a node may have an address is judged by IP SANs, and some clients take an address among names for one.
+	if i := slices.IndexFunc(certificate.DNSNames, isAddress); i >= 0 {
+		return nil, fmt.Errorf("the DNS name %s is an address; addresses belong into IP SANs", certificate.DNSNames[i])
+	}
 	return certificate, nil
 }
+
+// isAddress reports whether a DNS name, which may end in the root's dot, is an address.
+func isAddress(name string) bool { return !isName(strings.TrimSuffix(name, ".")) }
 
 // checkUsages refuses usages other than those of the one purpose.
 func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
