@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -39,7 +38,8 @@ func serversOn(pods []corev1.Pod, nodePort int32) []string {
 		if pod.Spec.HostNetwork {
 			port = hostPort(&pod)
 		}
-		if pod.Status.HostIP != "" && port != 0 && pod.DeletionTimestamp == nil && !hostpods.Ended(&pod) {
+		ended := pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+		if pod.Status.HostIP != "" && port != 0 && !ended {
 			servers = append(servers, net.JoinHostPort(pod.Status.HostIP, strconv.Itoa(int(port))))
 		}
 	}
