@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,11 +119,6 @@ func TestAShortLivedKubeconfigHasAKeyOfItsOwn(t *testing.T) {
 	if info := must[os.FileInfo](t)(os.Stat(file)); info.Mode() != 0o600 || info.Size() == 0 {
 		t.Errorf("%s has %v and %d bytes", file, info.Mode(), info.Size())
 	}
-	// The first API server is on a host node that is off.
-	off := must[net.Listener](t)((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))
-	must[any](t)(nil, off.Close())
-	s.expect(0, []string{"It is good until"}, "kubeconfig", "blue", "--for", "1h", "--group", "operators",
-		"--api-server", off.Addr().String(), "--api-server", strings.TrimPrefix(environment.Config.Host, "https://"))
 	left := &certificatesv1.CertificateSigningRequestList{}
 	if err := environment.Client.List(t.Context(), left); err != nil || len(left.Items) > 0 {
 		t.Errorf("%d requests are left: %v", len(left.Items), err)
