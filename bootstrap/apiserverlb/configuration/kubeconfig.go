@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/files"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/files"
 )
 
 // OfKubeconfig makes a configuration for an admin's machine from a kubeconfig. The server of the kubeconfig is the seed, and

@@ -80,7 +80,7 @@ func TestTheCAOfAKubeconfigIsReplacedAsAWholeAndOnlyWhenItDiffers(t *testing.T) 
 				t.Fatal(err)
 			}
 			defer func() { _ = reader.Close() }()
-			// A write of what is there fails, but for root: the time of the folder shows that one, too.
+			// Who is not root cannot write into such a folder. For root the time of the folder shows a write.
 			past := time.Unix(1, 0)
 			if err := os.Chtimes(folder, past, past); err != nil {
 				t.Fatal(err)

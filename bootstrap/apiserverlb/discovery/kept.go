@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/files"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/files"
 )
 
 // longestList is how many bytes of the file are read: far more than mostServers have.

@@ -18,6 +18,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/files"
 )
 
 // firstPort is where the search for free ports begins: that of the load balancer on workers.
@@ -95,12 +96,12 @@ func shareCA(a, b []byte) bool {
 
 // taken are the ports of all other kubeconfigs, with their files. A file that cannot be read takes none.
 func (f folder) taken(name string) (map[uint16]string, error) {
-	files, err := filepath.Glob(filepath.Join(string(f), "*"+unit.AdminSuffix))
+	kubeconfigs, err := filepath.Glob(filepath.Join(string(f), "*"+unit.AdminSuffix))
 	if err != nil {
 		return nil, err
 	}
 	taken := map[uint16]string{}
-	for _, file := range files {
+	for _, file := range kubeconfigs {
 		if file == f.file(name) {
 			continue
 		}
@@ -135,17 +136,8 @@ func writeFile(path string, config *clientcmdapi.Config) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(file.Name())))
+	if err := files.Replace(path, content); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func personOf() string {
 	return "somebody"
 }
 
-// tenantOf is a client of a tenant with the administrator's key, by the first of its API servers that answers where they are known.
+// tenantOf makes a client of a tenant with the administrator's key. Where API servers are known, it uses the first one that answers.
 func tenantOf(stored *clientcmdapi.Config, servers []string) (kubernetes.Interface, error) {
 	config, err := clientcmd.NewDefaultClientConfig(*stored, nil).ClientConfig()
 	if err != nil {
@@ -111,7 +111,7 @@ func tenantOf(stored *clientcmdapi.Config, servers []string) (kubernetes.Interfa
 	return kubernetes.NewForConfig(config)
 }
 
-// toFirst connects with the first server that answers, whatever address is asked for: the host node of another one may be off.
+// toFirst connects to the first server that answers, and ignores the address that the client asks for. The host node of an earlier server may be off.
 func toFirst(servers []string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var errs []error
