@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
 const (
@@ -34,7 +35,7 @@ func (g *Guard) bound(request *http.Request, answer *http.Response) error {
 	if answer.StatusCode < http.StatusBadRequest && answer.ContentLength != 0 && !isAskedFor(answer.Header.Get("Content-Type")) {
 		return g.refuse(NotJSON, "its answer is not JSON, and nothing else was asked for")
 	}
-	if answer.StatusCode == http.StatusOK && isWatch(request) {
+	if answer.StatusCode == http.StatusOK && untrusted.IsWatch(request) {
 		answer.Body = &watched{ReadCloser: answer.Body, guard: g, began: g.clock.Now()}
 		return nil
 	}
@@ -60,11 +61,6 @@ func (g *Guard) refuse(offence Offence, reason string) error {
 
 func tooLarge(limit int64) string {
 	return fmt.Sprintf("its answer has more than %d KiB", limit>>10)
-}
-
-func isWatch(request *http.Request) bool {
-	watch, err := strconv.ParseBool(request.URL.Query().Get("watch"))
-	return err == nil && watch
 }
 
 // bounded is the body of one answer.

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -66,7 +65,7 @@ type Guard struct {
 
 // Wrap returns a transport to the tenant that goes through the Guard.
 func (g *Guard) Wrap(inner http.RoundTripper) http.RoundTripper {
-	return &guarded{guard: g, inner: untrusted.WithoutRedirects(inner)}
+	return &guarded{Around: untrusted.Around{Inner: untrusted.WithoutRedirects(inner)}, guard: g}
 }
 
 // Strike counts a hostile answer. After one too many the tenant is left alone. reason is for people.
@@ -152,8 +151,8 @@ func (g *Guard) idle() bool {
 
 // guarded is a transport that passes a Guard.
 type guarded struct {
+	untrusted.Around
 	guard *Guard
-	inner http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -161,7 +160,7 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := t.guard.pass(); err != nil {
 		return nil, err
 	}
-	answer, err := t.inner.RoundTrip(onlyJSON(request))
+	answer, err := t.Inner.RoundTrip(onlyJSON(request))
 	var redirect *untrusted.RedirectError
 	if errors.As(err, &redirect) {
 		t.guard.Strike(Redirect, redirect.Error())
@@ -175,9 +174,3 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return answer, nil
 }
-
-// WrappedRoundTripper lets client-go find the transport that is wrapped.
-func (t *guarded) WrappedRoundTripper() http.RoundTripper { return t.inner }
-
-// CloseIdleConnections lets http.Client.CloseIdleConnections reach the transport that is wrapped.
-func (t *guarded) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(t.inner) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// endless is the body of an answer that never ends, and tells whether it was closed.
+// endless is the body of an answer without an end. It notes that it was closed.
 type endless struct{ closed bool }
 
 func (e *endless) Read(p []byte) (int, error) { return len(p), nil }
@@ -24,7 +24,7 @@ func TestWhatAnAPIServerAnswersIsBounded(t *testing.T) {
 		code   int
 		header map[string]string
 		length int64
-		// read is how much is read; says is what the error says then, empty for none.
+		// length is what the answer announces, read how much is read of it; says is what the error says then, empty for none.
 		read int64
 		says string
 	}{

@@ -48,7 +48,7 @@ func (r redactor) RoundTrip(request *http.Request) (*http.Response, error) {
 			values[i] = r.words.Replace(values[i])
 		}
 	}
-	watched := answer.StatusCode == http.StatusOK && request.URL.Query().Has("watch")
+	watched := answer.StatusCode == http.StatusOK && IsWatch(request)
 	if watched || answer.StatusCode < http.StatusMultipleChoices && isObject(answer) {
 		answer.Body = redactBody(answer.Body, r.words, r.unmistakable(request))
 		return answer, nil

@@ -3,8 +3,6 @@ package untrusted
 import (
 	"fmt"
 	"net/http"
-
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // RedirectError is in place of an answer that leads to another address. It says nothing of that address or of the
@@ -21,13 +19,13 @@ func (e *RedirectError) Error() string {
 
 // WithoutRedirects is a transport that fails where it is led to another address: each hop would get the credentials,
 // wherever it is, and the server could have the manager send requests to whatever the manager alone reaches.
-func WithoutRedirects(inner http.RoundTripper) http.RoundTripper { return noRedirects{inner} }
+func WithoutRedirects(inner http.RoundTripper) http.RoundTripper { return noRedirects{Around{inner}} }
 
-type noRedirects struct{ inner http.RoundTripper }
+type noRedirects struct{ Around }
 
 // RoundTrip implements http.RoundTripper.
 func (n noRedirects) RoundTrip(request *http.Request) (*http.Response, error) {
-	answer, err := n.inner.RoundTrip(request)
+	answer, err := n.Inner.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +35,3 @@ func (n noRedirects) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return answer, nil
 }
-
-// WrappedRoundTripper lets client-go find the transport that is wrapped.
-func (n noRedirects) WrappedRoundTripper() http.RoundTripper { return n.inner }
-
-// CloseIdleConnections lets http.Client.CloseIdleConnections reach the transport that is wrapped.
-func (n noRedirects) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(n.inner) }
