@@ -131,7 +131,7 @@ func TestTheAPIServersAreSeedsOfTheLoadBalancer(t *testing.T) {
 	}
 }
 
-// TestAMachineThatWaitsForAHostFollowsARotationOfTheClusterCA by the watch of the Secret with the CA, and by the rights of an installation.
+// The manager watches the Secret with the CA, and has the rights of an installation.
 func TestAMachineThatWaitsForAHostFollowsARotationOfTheClusterCA(t *testing.T) {
 	w := up(t)
 	authority := &corev1.Secret{}

@@ -107,7 +107,7 @@ func TestTokenIsFoundInTheDocument(t *testing.T) {
 	}
 }
 
-// TestOtherCAsChangeNothingElse holds Trust to Render: a document that was made for other CAs is the same.
+// TestOtherCAsChangeNothingElse compares what Trust makes with what Render makes for the same CAs.
 func TestOtherCAsChangeNothingElse(t *testing.T) {
 	for name, in := range map[string]Input{"minimal": minimal("v1.36.3"), "full": full("v1.34.1"), "software": withSoftware("v1.35.4")} {
 		t.Run(name, func(t *testing.T) {

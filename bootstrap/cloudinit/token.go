@@ -28,8 +28,8 @@ func Token(data []byte) (string, error) {
 	return "", fmt.Errorf("%s holds no bootstrap token", BootstrapKubeconfig)
 }
 
-// Trust makes a document that Render wrote trust other cluster CAs, as PEM, and keeps all else of it. It returns the document itself when it
-// trusts them already.
+// Trust replaces the cluster CAs, which are PEM, in a document that Render wrote, and changes nothing else. It returns the document itself when
+// that has these CAs already.
 func Trust(data, caBundle []byte) ([]byte, error) {
 	d, err := unmarshal(data)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package controllers reconciles KOKConfigs: it makes the bootstrap data of each machine once, keeps
-// the machine's bootstrap token valid until it has joined, and revokes it then. Until the data is used it trusts the cluster CAs
-// that machines have to trust now.
+// the machine's bootstrap token valid until it has joined, and revokes it then. Until an infrastructure provider uses the data, the
+// controller keeps the cluster CAs in it up to date.
 //
 // The Secret with the bootstrap data is the record of the token. The controller writes it first, then makes the tenant
 // accept the token in it, and only then hands the data out. So after a manager that ended in the middle the next one goes
@@ -118,8 +118,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 	return r.create(ctx, s)
 }
 
-// keep repairs owner and label of the Secret, has the bootstrap data trust the present cluster CAs until it is used, and keeps the token valid
-// until the machine has joined. It changes nothing else in the Secret: an infrastructure provider may have read it.
+// keep repairs owner and label of the Secret, keeps the cluster CAs in the bootstrap data up to date until the data is used, and keeps the token
+// valid until the machine has joined. It changes nothing else in the Secret: an infrastructure provider may have read it.
 func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 	found, err := r.keepSecret(ctx, s)
 	if found && err == nil {

@@ -143,7 +143,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 	}, ctrl.Result{}, nil
 }
 
-// trustedCAs are the cluster CAs that machines have to trust that join now, as PEM; empty while there is none.
+// trustedCAs returns the cluster CAs, as PEM, that a machine has to trust when it joins now. It returns nothing while the Cluster has no CA.
 func (r *Reconciler) trustedCAs(ctx context.Context, s *scope) ([]byte, error) {
 	authority := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.ClusterCA)}

@@ -182,8 +182,8 @@ func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (found bool, _ er
 	return true, nil
 }
 
-// keepTrust has the bootstrap data trust the cluster CAs that machines have to trust that join now, until an infrastructure provider is known
-// to have read it. A rotation of the cluster CA changes them: a machine that waits for a host could not join with those of before.
+// keepTrust puts the present cluster CAs into the bootstrap data, until an infrastructure provider is known to have read the data. A rotation
+// changes the cluster CAs. A machine that waited for a host meanwhile could not join with the former ones.
 func (r *Reconciler) keepTrust(ctx context.Context, s *scope) error {
 	if s.used() || !s.machine.DeletionTimestamp.IsZero() || s.config.Status.DataSecretName != s.config.Name {
 		return nil

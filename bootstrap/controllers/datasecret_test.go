@@ -181,7 +181,7 @@ func TestBootstrapDataTrustsThePresentCAsUntilItIsUsed(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}, false},
-		// The tenant need not answer for it.
+		// The controller does not ask the tenant for it.
 		"while the tenant is away": {func(f *fixture) { f.reconciler.Tenants = clustercache.NewFakeEmptyClusterCache() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,7 @@ func runAmong(t *testing.T, management []client.Object, asked *certificatesv1.Ce
 	return decided, result
 }
 
-// between is a Reconciler between a management cluster and its tenant, and the tenant.
+// between makes a Reconciler for a management cluster and a tenant. It returns the tenant, too.
 func between(t *testing.T, management []client.Object, tenantObjects ...client.Object) (*Reconciler, client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -152,7 +152,7 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 	if len(certificate.DNSNames)+len(certificate.IPAddresses) == 0 {
 		return nil, errors.New("it requests no name and no address")
 	}
-	// Whether a node may have an address is judged by IP SANs, and some clients take an address among names for one.
+	// The rules for addresses judge IP SANs alone, and some clients accept an address that is a DNS name.
 	if i := slices.IndexFunc(certificate.DNSNames, isAddress); i >= 0 {
 		return nil, fmt.Errorf("the DNS name %s is an address; addresses belong into IP SANs", certificate.DNSNames[i])
 	}

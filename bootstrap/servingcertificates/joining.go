@@ -58,17 +58,17 @@ func exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 	return true, nil
 }
 
-// tokenOwners knows the Machines that bootstrap tokens were made for. A tenant's administrator makes requests of any token at
-// will: each kind of configuration is read at most once, and KubeadmConfigs only for a token that no KOKConfig has.
+// tokenOwners finds the Machine that a bootstrap token was made for. A tenant's administrator can make requests with any token. So
+// tokenOwners reads each kind of configuration at most once, and KubeadmConfigs only for a token that no KOKConfig has.
 type tokenOwners struct {
 	kok     func() (kokOwners, error)
 	kubeadm func() (map[string]Joining, error)
 }
 
-// kokOwners are owners by the configurations of this bootstrap provider.
+// kokOwners are the owners that KOKConfigs tell.
 type kokOwners struct {
 	byToken map[string]Joining
-	// unsure says which configuration may have any other token; empty for none.
+	// unsure names a KOKConfig whose token is not known yet; empty when all are known.
 	unsure string
 }
 

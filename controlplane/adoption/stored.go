@@ -57,9 +57,9 @@ func (a *Adopter) ownUser() int64 {
 	return in.OwnUser()
 }
 
-// allowStored holds a stored rendering to the manager's limits, but not in what the present spec asks for, nor in what runs: that was within
-// the limits when it was written, and goes on when they become stricter. What runs differs from the present spec while a person changes that
-// to fit stricter limits.
+// allowStored holds a stored rendering to the manager's limits. It leaves out what the present spec asks for, and what runs: both were within
+// the limits when somebody wrote them, and the tenant keeps them when the limits become stricter. What runs differs from the present spec while
+// a person changes the spec to fit stricter limits.
 func (a *Adopter) allowStored(ctx context.Context, component string, all patches.Additions, allow patches.Allow, table *versions.Table) []string {
 	if allow == nil || len(allow(all)) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (a *Adopter) allowStored(ctx context.Context, component string, all patches
 	return allow(all)
 }
 
-// without is what additions have that a pod does not have.
+// without returns the additions that a pod does not have.
 func without(all patches.Additions, pod *corev1.PodSpec) patches.Additions {
 	var repositories []string
 	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
@@ -90,7 +90,7 @@ func without(all patches.Additions, pod *corev1.PodSpec) patches.Additions {
 	return all
 }
 
-// runningPods are the pods of a component as its workload in the host cluster has them; nil where it is not there or cannot be read.
+// runningPods returns the pod spec of a component's workload in the host cluster; nil where that is not there or cannot be read.
 func (a *Adopter) runningPods(ctx context.Context, component string) *corev1.PodSpec {
 	key := client.ObjectKey{Namespace: a.Cluster.Namespace, Name: names.Object(a.Cluster.Name, component)}
 	for _, workload := range []client.Object{&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}} {

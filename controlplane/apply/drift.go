@@ -62,8 +62,8 @@ func ownsContent(entry metav1.ManagedFieldsEntry) (bool, error) {
 	return content.FieldsV1 != nil, err
 }
 
-// split parts an entry into content that was written otherwise than by our apply, and the rest, which stays its manager's. A part
-// without fields has no FieldsV1.
+// split parts an entry in two: content that somebody wrote otherwise than by our apply, and the rest, which stays with its manager. A
+// part without fields has no FieldsV1.
 func split(entry metav1.ManagedFieldsEntry) (content, rest metav1.ManagedFieldsEntry, err error) {
 	content, rest = entry, entry
 	content.FieldsV1 = nil
@@ -88,7 +88,7 @@ func split(entry metav1.ManagedFieldsEntry) (content, rest metav1.ManagedFieldsE
 	return content, rest, err
 }
 
-// fieldsOf is the form that an entry has fields in; nil when there are none.
+// fieldsOf encodes fields for an entry; it returns nil for no fields.
 func fieldsOf(fields map[string]json.RawMessage) (*metav1.FieldsV1, error) {
 	if len(fields) == 0 {
 		return nil, nil
@@ -120,7 +120,7 @@ func Trim(object any) (any, error) {
 }
 
 // takeOver makes the controller the only owner of a live object's content. The apply that follows then removes what no rendering names;
-// server-side apply alone leaves others' fields in place. Metadata of others, such as labels and annotations, stay theirs. takeOver reads
+// server-side apply alone leaves others' fields in place. Others keep their metadata, such as labels and annotations. takeOver reads
 // the object from the API server, because the cached one may lack managed fields.
 func (a *Applier) takeOver(ctx context.Context, cached client.Object) error {
 	upgraded := cached.DeepCopyObject().(client.Object)
@@ -141,8 +141,8 @@ func (a *Applier) takeOver(ctx context.Context, cached client.Object) error {
 	return a.client.Patch(ctx, upgraded, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// setApart gives content of others entries of its own, and returns their managers. Each has a name that no other entry has, so that it is
-// taken over as a whole.
+// setApart moves content of others into entries of its own, and returns the managers of these entries. Each gets a name that no other entry
+// has, because a manager is taken over with one of its entries alone.
 func setApart(object client.Object) (sets.Set[string], error) {
 	managers := sets.New[string]()
 	var entries []metav1.ManagedFieldsEntry

@@ -201,8 +201,8 @@ func onlyOurs(t *testing.T, object client.Object) {
 	}
 }
 
-// A controller of load balancers writes an annotation, a label and a field of the spec at once. Without the annotation it would choose
-// another address, and write again.
+// A controller of load balancers writes an annotation, a label and a field of the spec at once. Without the annotation it
+// chooses another address, and writes again.
 func TestMetadataOfOthersStayWhenTheirContentGoes(t *testing.T) {
 	for how, write := range writers {
 		t.Run(how, func(t *testing.T) {

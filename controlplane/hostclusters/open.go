@@ -251,7 +251,8 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 	return nil
 }
 
-// within tells of objects of control planes in a namespace alone: labels in a host cluster may name others, which have other host clusters.
+// within passes on objects of control planes in one namespace alone. Somebody in a host cluster may label an object as one of another namespace,
+// whose control planes have another host cluster.
 func within(namespace string, changed func(context.Context, client.Object)) func(context.Context, client.Object) {
 	return func(ctx context.Context, object client.Object) {
 		if names.Tenant(object).Namespace == namespace {

@@ -111,7 +111,7 @@ func (f *Facts) seeds(present []byte) ([]string, error) {
 	return Seeds(addresses(f.Pods, f.Ports.APIServer), f.Wanted, present), nil
 }
 
-// addresses are where the API servers of pods serve: each advertises the address of its host. A pod that has ended serves nowhere.
+// addresses are where the API servers of pods serve: each advertises the address of its host. It ignores pods that have ended.
 func addresses(pods []corev1.Pod, port int32) []string {
 	var all []string
 	for i := range pods {

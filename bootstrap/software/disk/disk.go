@@ -172,7 +172,7 @@ func (d *Disk) Remove(path string) error {
 	return nil
 }
 
-// RemoveSynced is Remove, and the file stays away after a power cut.
+// RemoveSynced removes a file so that a power cut does not bring it back.
 func (d *Disk) RemoveSynced(path string) error {
 	if there, err := d.Exists(path); err != nil || !there {
 		return err
@@ -183,7 +183,7 @@ func (d *Disk) RemoveSynced(path string) error {
 	return syncFolder(d.Place(path))
 }
 
-// RemoveAll removes a folder with all that it has. When it is cut off, any of that may be left.
+// RemoveAll removes a folder with all that it has. A removal that is cut off may leave any part of it.
 func (d *Disk) RemoveAll(path string) error {
 	if there, err := d.Exists(path); err != nil || !there {
 		return err

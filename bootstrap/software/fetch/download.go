@@ -115,7 +115,7 @@ func (d *download) attempt(ctx context.Context, c *http.Client, address string) 
 	return err
 }
 
-// large is the failure of a server that gives more than the limit, or says that it does.
+// large says that the server gives more than the limit, or announced more.
 func (d *download) large() error {
 	return finalError{fmt.Errorf("it gives more than %s, which no program has", disk.Size(d.limit))}
 }

@@ -165,8 +165,8 @@ func (f *Fetcher) file(ctx context.Context, sum string, files []File) error {
 		sum, strings.Join(slices.Sorted(maps.Values(failures)), "; "))
 }
 
-// round tries sources until one gives the file, and returns those that may work later. Its error is that of a disk without room,
-// which does not keep those from being tried again, or of a context that has ended.
+// round tries one source after the other until one gives the file, and returns the sources that may work later. Its error says that the
+// context has ended, or that the disk has no room for what a source gives. Only after the latter may the caller try sources again.
 func (f *Fetcher) round(ctx context.Context, sum, component string, sources []source, failures map[string]string) (again []source, done bool, err error) {
 	var full error
 	for _, s := range sources {

@@ -75,8 +75,8 @@ func TestOfAMachineWithoutAptPackagesAreRefused(t *testing.T) {
 	}
 }
 
-// machine makes dpkg and apt-get scripts. Each call of one says the next of its lines and fails, or succeeds where the line is empty
-// or there is none. The function that is returned gives the calls of a program.
+// machine puts scripts in the place of dpkg and apt-get. A call of a script prints the script's next line and fails. It succeeds where
+// that line is empty, or where no line is left. machine returns a function that lists the calls of a program.
 func machine(t *testing.T, says map[string][]string) func(program string) []string {
 	t.Helper()
 	folder := t.TempDir()

@@ -122,13 +122,13 @@ func TestARunThatIsKilledBetweenAnyTwoWritesEndsTheSameWhenItIsDoneAgain(t *test
 	}
 }
 
-// cuts are what a removal of a folder has done when it is cut off. A power cut keeps any of it.
+// cuts say which files are gone when a removal of a folder is cut off. After a power cut it may be any of them.
 var cuts = map[string]func(isManifest bool) bool{
 	"the manifests are gone":         func(isManifest bool) bool { return isManifest },
 	"all but the manifests are gone": func(isManifest bool) bool { return !isManifest },
 }
 
-// cutOff is such a removal. It removes the files that gone says.
+// cutOff removes the files of a folder that gone names.
 func (m *machine) cutOff(gone func(isManifest bool) bool) func(folder string) {
 	return func(folder string) {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -143,7 +143,7 @@ func (m *machine) cutOff(gone func(isManifest bool) bool) func(folder string) {
 	}
 }
 
-// through is what the machine has beside the program's own folder after each of some steps.
+// through takes steps, and returns what the machine has beside the program's own folder after each of them.
 func (m *machine) through(steps ...func(*machine) error) []map[string]string {
 	m.t.Helper()
 	var states []map[string]string

@@ -52,7 +52,7 @@ type machine struct {
 	writes, offAfter int
 	// cut is done once, when the machine goes off at the removal of a folder; nil does nothing.
 	cut func(folder string)
-	// removals are the numbers of those writes that remove a folder.
+	// removals are the numbers of the writes that remove a folder.
 	removals []int
 	log      bytes.Buffer
 	// clock is that of programs. It stands still, so that results are the same.

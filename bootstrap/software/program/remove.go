@@ -26,7 +26,7 @@ func (p *Program) Remove(ctx context.Context) error {
 	})
 }
 
-// forgetAll removes all revisions. After removeDir was cut off, no half of one is taken for a revision.
+// forgetAll removes all revisions. removeDir does that, too, but when it is cut off, it may leave half of a revision that looks whole.
 func (p *Program) forgetAll() error {
 	names, err := p.store.Names()
 	if err != nil {

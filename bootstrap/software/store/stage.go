@@ -28,8 +28,8 @@ const (
 
 func componentDir(name string) string { return componentsDir + name + "/" }
 
-// manifestOf is the path of a revision's manifest. A revision is there while its manifest is: the manifest comes with the whole
-// revision, and goes before the rest. A folder without one is what is left of a removal that was cut off.
+// manifestOf is the path of a revision's manifest. A revision exists while its manifest does: Stage puts the whole revision into its place
+// at once, and removeBut removes the manifest before the rest. A removal that was cut off leaves a folder without a manifest.
 func manifestOf(name, digest string) string {
 	return componentDir(name) + digest + "/" + manifestName
 }
@@ -170,7 +170,7 @@ func (s *Store) Prune(name string) error {
 	return s.removeBut(name, keep)
 }
 
-// removeBut removes what a component has on the disk, but some of it.
+// removeBut removes all that a component has on the disk, except what is in keep.
 func (s *Store) removeBut(name string, keep []string) error {
 	entries, err := os.ReadDir(s.Disk.Place(componentDir(name)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +183,7 @@ func (s *Store) removeBut(name string, keep []string) error {
 		if slices.Contains(keep, entry.Name()) {
 			continue
 		}
-		// The manifest goes first, so that half a revision is none. Links lead to revisions that may stay.
+		// Once its manifest is gone, a folder is no revision, however much of it is left. A link is no folder: the revision behind it may stay.
 		if entry.IsDir() {
 			if err := s.Disk.RemoveSynced(manifestOf(name, entry.Name())); err != nil {
 				return err

@@ -246,7 +246,7 @@ func (u *unpacker) symlink(item bootstrapv1.SoftwareUnpack, name, target, linkna
 	return u.disk.Link(linkname, target)
 }
 
-// returns reports whether a path has .. after a name. Where the name is that of a link, such a path leads elsewhere than it reads.
+// returns reports whether a path has ".." after a name. If that name is a link, the path leads elsewhere than its text says.
 func returns(linkname string) bool {
 	named := false
 	for part := range strings.SplitSeq(linkname, "/") {

@@ -24,8 +24,8 @@ type exposure struct {
 	// local leads each node's port to API servers of that node alone, so that a worker's load balancer
 	// always finds the same API servers at an address.
 	local corev1.ServiceExternalTrafficPolicy
-	// address is the one that all API servers share; nil if each has that of its node. It stays the recorded one as long as the host
-	// cluster gives that.
+	// address returns the one that all API servers share; nil if each has that of its node. It returns the recorded address as long as
+	// the host cluster gives that.
 	address func(service *corev1.Service, recorded string) (address, waiting string)
 	// port is the one that is exposed.
 	port func(*corev1.Service) int32
@@ -63,8 +63,8 @@ func expose(service *corev1.Service, in *components.Input) {
 }
 
 // Exposed is where API servers on the pod network are reached by their Service as it is in the host
-// cluster; waiting says what the host cluster must still give, and is empty on the host network. Of several addresses the recorded
-// one is taken.
+// cluster; waiting says what the host cluster must still give, and is empty on the host network. It prefers the recorded
+// address among several.
 func Exposed(in *components.Input, service *corev1.Service, recorded components.Exposure) (_ components.Exposure, waiting string) {
 	if !in.OnPodNetwork() {
 		return components.Exposure{}, ""
@@ -77,8 +77,8 @@ func Exposed(in *components.Input, service *corev1.Service, recorded components.
 	return exposed, waiting
 }
 
-// ingressAddress is the recorded IP address of a load balancer while that is one of its addresses, and else the first: their order may
-// change at any time. API servers can advertise no name.
+// ingressAddress returns the recorded IP address of a load balancer while the load balancer has it, and else its first one: a load balancer
+// may list its addresses in another order at any time. API servers can advertise no name.
 func ingressAddress(service *corev1.Service, recorded string) (address, waiting string) {
 	names := ""
 	for _, ingress := range service.Status.LoadBalancer.Ingress {

@@ -56,7 +56,7 @@ func (c *cluster) statefulSet(ctx context.Context) (*appsv1.StatefulSet, error) 
 	return set, nil
 }
 
-// usedMembers are the ordinals of members that kube-apiservers were told of. A pod that has ended uses none: a ReplicaSet leaves it there.
+// usedMembers are the ordinals of members that kube-apiservers were told of. It ignores pods that have ended, which a ReplicaSet leaves in place.
 func (c *cluster) usedMembers(apiServers []corev1.Pod) []int {
 	var arguments []string
 	for i := range apiServers {
