@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // MaxOutput is how much of a command's output is kept, in bytes, unless the command says otherwise: a host must not fill the
@@ -44,12 +46,12 @@ type Result struct {
 
 // Run runs a command and waits for its end. An exit status other than 0 is no error. An error means that nobody knows how
 // the command ended; it is an *Error when the connection ended. When the context ends, Run signals the command and waits
-// some seconds for its end. Standard output of more than MaxOutput is an error, unless MayBeCut is set.
+// some seconds for its end. A server that opens no session until then loses the connection. Standard output of more than MaxOutput is an error, unless MayBeCut is set.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
-	session, err := c.client.NewSession()
+	session, err := c.open(ctx)
 	if err != nil {
-		return result, c.explain(fmt.Errorf("run %s: open a session: %w", command.Args[0], err))
+		return result, fmt.Errorf("run %s: open a session: %w", command.Args[0], err)
 	}
 	stdout, stderr := &bounded{most: command.Bound()}, &bounded{most: MaxOutput}
 	session.Stdout, session.Stderr = stdout, stderr
@@ -90,13 +92,30 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	return result, nil
 }
 
+// open opens a session. When the context ends first, it ends the connection: nothing else ends the wait for a server that is silent to this
+// alone.
+func (c *Client) open(ctx context.Context) (*ssh.Session, error) {
+	stays := context.AfterFunc(ctx, c.Close)
+	session, err := c.client.NewSession()
+	switch {
+	case !stays():
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, c.explain(err)
+	}
+	return session, nil
+}
+
 // explain returns an *Error for a connection that ended. It returns other errors as they are: a signal ended the command, or
 // the server refused to run it.
 func (c *Client) explain(err error) error {
 	var exit *ssh.ExitError
 	var refused *ssh.OpenChannelError
-	if errors.As(err, &exit) || errors.As(err, &refused) {
+	switch {
+	case errors.As(err, &exit):
 		return err
+	case errors.As(err, &refused):
+		return fmt.Errorf("the server refuses a session: %s (%s)", errortext.SteadyText(strings.ToValidUTF8(refused.Message, "?")), refused.Reason)
 	}
 	return &Error{Reason: Lost, Server: c.server, Err: err}
 }

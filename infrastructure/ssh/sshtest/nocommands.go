@@ -18,6 +18,17 @@ import (
 // more host keys on demand. The server ends with the test.
 func StartWithoutCommands(t *testing.T, more ...HostKey) *Server {
 	t.Helper()
+	return start(t, serve, more...)
+}
+
+// StartWithoutSessions starts a server that lets users log in, and is silent to who opens a session or forwards. The server ends with the test.
+func StartWithoutSessions(t *testing.T) *Server {
+	t.Helper()
+	return start(t, ignore)
+}
+
+func start(t *testing.T, serve func(net.Conn, *ssh.ServerConfig), more ...HostKey) *Server {
+	t.Helper()
 	host, user := NewKey(t), NewKey(t)
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 		if !bytes.Equal(key.Marshal(), user.signer.PublicKey().Marshal()) {
@@ -31,6 +42,18 @@ func StartWithoutCommands(t *testing.T, more ...HostKey) *Server {
 	}
 	at := loopback.Serve(t, func(connection *net.TCPConn) { go serve(connection, config) })
 	return &Server{Address: at.IP.String(), Port: at.Port, User: "root", HostKey: host.Public, UserKey: user}
+}
+
+// ignore answers who logs in and who asks whether the server is there, and nobody else, until the client ends the connection.
+func ignore(connection net.Conn, config *ssh.ServerConfig) {
+	defer connection.Close() //nolint:errcheck // The client sees it.
+	_, channels, requests, err := ssh.NewServerConn(connection, config)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for range channels { // Each waits for an answer.
+	}
 }
 
 // serve serves a connection until the client ends it.
