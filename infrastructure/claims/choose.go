@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -107,6 +108,8 @@ func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.S
 		return "to be cleaned first"
 	case !host.DeletionTimestamp.IsZero():
 		return "being deleted"
+	case annotations.HasPaused(host):
+		return "paused by a person"
 	}
 	if name, lacks := lacking(machine.Spec.MinCapacity, capacity(host)); lacks {
 		return "too small, or of unknown size, by minCapacity." + name

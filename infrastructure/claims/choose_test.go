@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -83,13 +84,20 @@ func TestCapacityIsWhatAPersonSaysElseWhatTheHostSays(t *testing.T) {
 	}
 }
 
-// A person just took it out of quarantine, and its status is that of before.
-func TestAHostThatIsToBeCleanedIsNobodys(t *testing.T) {
-	host := free("host-0")
-	host.Spec.UncleanInstanceID = "gone"
-	c, err := choose(wanting("a"), "", []infrav1.IDCHost{host})
-	if err != nil || len(c.hosts) > 0 || taken(&host) == "" {
-		t.Errorf("%+v, %v; %q", c.hosts, err, taken(&host))
+// The status is that of before.
+func TestAHostThatSpecKeepsFromMachinesIsNobodys(t *testing.T) {
+	for name, edit := range map[string]func(*infrav1.IDCHost){
+		"a person just took it out of quarantine": func(h *infrav1.IDCHost) { h.Spec.UncleanInstanceID = "gone" },
+		"a person works on it":                    func(h *infrav1.IDCHost) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := free("host-0")
+			edit(&host)
+			c, err := choose(wanting("a"), "", []infrav1.IDCHost{host})
+			if err != nil || len(c.hosts) > 0 || taken(&host) == "" {
+				t.Errorf("%+v, %v; %q", c.hosts, err, taken(&host))
+			}
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -153,6 +154,8 @@ func taken(host *infrav1.IDCHost) string {
 		return "is to be cleaned first"
 	case !host.DeletionTimestamp.IsZero():
 		return "is being deleted"
+	case annotations.HasPaused(host):
+		return "is paused by a person"
 	default:
 		return ""
 	}

@@ -16,13 +16,25 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
-// checkHolds is how long the probe before a claim counts.
-const checkHolds = 10 * time.Second
+// checkHolds is how long the probe before a claim counts. Where the host did not answer, silenceHolds: a probe of such a host takes long, and
+// among several of them the machine would ask the first one again before it comes to the last.
+const (
+	checkHolds   = 10 * time.Second
+	silenceHolds = 2*probeTimeout + checkHolds
+)
 
 // timedProbe is what a probe saw, and when.
 type timedProbe struct {
 	hostSeen
 	at time.Time
+}
+
+// holds is how long it counts.
+func (p *timedProbe) holds() time.Duration {
+	if p.err != nil {
+		return silenceHolds
+	}
+	return checkHolds
 }
 
 // checkHost is a claims.Checker that probes the host in the background. The end of the probe wakes the reconcile of the machine.
@@ -41,7 +53,7 @@ func (r *MachineReconciler) checkHost(ctx context.Context, machine *infrav1.IDCM
 		},
 	}
 	outcome, known := r.work.Run(key, task)
-	if last, ok := outcome.Value.(timedProbe); known && ok && r.Clock.Since(last.at) > checkHolds {
+	if last, ok := outcome.Value.(timedProbe); known && ok && r.Clock.Since(last.at) > last.holds() {
 		r.work.Withdraw(key)
 		outcome, known = r.work.Run(key, task)
 	}

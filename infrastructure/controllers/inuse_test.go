@@ -188,6 +188,8 @@ func TestAHostIsProbedBeforeItIsClaimed(t *testing.T) {
 			Detail: `IDCHost host-1 is in use: the host cluster's Node idc-1 has the address 192.0.2.7; set its spec.takeOver to "the host cluster's Node idc-1 has the address 192.0.2.7" if this machine may be wiped, or else delete the IDCHost`}},
 		{"its disk is full", ownership.Usage{}, &probe.Problem{Reason: probe.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * checkHolds, claims.Check{Known: true, Refusal: claims.NotHealthy}},
 		{"it is away", ownership.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * checkHolds, claims.Check{Known: true, Refusal: "without an answer, see their conditions"}},
+		{"it is back, and others are asked meanwhile", ownership.Usage{}, nil, nil, "192.0.2.8", silenceHolds, claims.Check{Known: true, Refusal: "without an answer, see their conditions"}},
+		{"it is back since a while", ownership.Usage{}, nil, nil, "192.0.2.8", time.Second, claims.Check{Known: true}},
 	} {
 		usage, problem, failure = step.usage, step.problem, step.failure
 		clock.Step(step.after)
