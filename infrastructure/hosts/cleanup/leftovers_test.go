@@ -145,3 +145,21 @@ func TestAHostWithTheRulesOfManyServicesIsCleaned(t *testing.T) {
 		s.ExpectPlain(before, "after the clean-up")
 	})
 }
+
+// A network may bring iptables in its image. The host has none, and its nft shows what that made.
+func TestWhatANetworkMadeGoesFromAHostWithoutIptables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hosttest.NewBare(t)
+		s.Remove("/usr/bin/iptables-save")
+		chains, links := slices.Clone(s.Chains), slices.Clone(s.Links)
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
+		s.Links = append(s.Links, "flannel-wg", "wireguard.cali", "wg-v6.cali", "vxlan-v6.calico", "cilium_geneve")
+		s.Chains = append(s.Chains, "ip nat FLANNEL-POSTRTG", "ip filter FLANNEL-FWD", "ip6 nat FLANNEL-POSTRTG")
+		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(s.Chains, chains) || !slices.Equal(s.Links, links) {
+			t.Errorf("there are chains %q and devices %q", s.Chains, s.Links)
+		}
+	})
+}

@@ -24,8 +24,11 @@ func (s *Simulated) ip(args []string) (string, int) {
 	return string(text), 0
 }
 
-// nft knows tables, by family and name, and their chains, with the table before the name.
+// nft knows tables, by family and name, and their chains, with the table before the name. A rule of the chain POSTROUTING leads to each chain.
 func (s *Simulated) nft(args []string) (string, int) {
+	if args[0] == "--file" {
+		return "", s.nftScript()
+	}
 	if args[0] == "delete" {
 		name := args[2] + " " + args[3]
 		if !slices.Contains(s.Tables, name) {
@@ -39,6 +42,14 @@ func (s *Simulated) nft(args []string) (string, int) {
 		family, name, _ := strings.Cut(table, " ")
 		answer = append(answer, map[string]any{"table": map[string]any{"family": family, "name": name, "handle": 1}})
 	}
+	if args[2] == "table" {
+		answer = answer[:1]
+		for _, chain := range s.chainsOf(args[3], args[4]) {
+			answer = append(answer, map[string]any{"rule": map[string]any{
+				"family": args[3], "table": args[4], "chain": "POSTROUTING", "handle": handleOf(chain), "expr": []any{map[string]any{"counter": nil}, map[string]any{"jump": map[string]any{"target": chain}}},
+			}})
+		}
+	}
 	if args[2] == "chains" {
 		answer = answer[:1]
 		for _, chain := range s.Chains {
@@ -51,6 +62,37 @@ func (s *Simulated) nft(args []string) (string, int) {
 		s.t.Error(err)
 	}
 	return string(text), 0
+}
+
+func (s *Simulated) chainsOf(family, table string) []string {
+	var names []string
+	for _, chain := range s.Chains {
+		if fields := strings.Fields(chain); fields[0] == family && fields[1] == table {
+			names = append(names, fields[2])
+		}
+	}
+	return names
+}
+
+// handleOf is the handle of the rule that leads to a chain.
+func handleOf(chain string) int { return 100 + len(chain) }
+
+// nftScript removes chains that are flushed, and that no rule leads to any more.
+func (s *Simulated) nftScript() int {
+	lines := strings.Split(strings.TrimSpace(s.stdin), "\n")
+	for _, line := range lines {
+		name, is := strings.CutPrefix(line, "delete chain ")
+		if !is {
+			continue
+		}
+		fields := strings.Fields(name)
+		rule := fmt.Sprintf("delete rule %s %s POSTROUTING handle %d", fields[0], fields[1], handleOf(fields[2]))
+		if !slices.Contains(lines, rule) || !slices.Contains(lines, "flush chain "+name) || !slices.Contains(s.Chains, name) {
+			return 1
+		}
+		s.Chains = slices.DeleteFunc(s.Chains, func(chain string) bool { return chain == name && !s.Sticky[name] })
+	}
+	return 0
 }
 
 // ofService matches the chains of a Service.

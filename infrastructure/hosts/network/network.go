@@ -15,8 +15,11 @@ import (
 // namespacesDir has the network namespaces of pods, named cni-...
 const namespacesDir = "/run/netns"
 
-// nodeLinks are network devices that CNI plugins and kube-proxy make once for a node.
-var nodeLinks = []string{"cni0", "flannel.1", "flannel-v6.1", "cilium_host", "cilium_net", "cilium_vxlan", "vxlan.calico", "kube-ipvs0"}
+// nodeLinks are network devices that CNI plugins and kube-proxy make once for a node. Those of WireGuard have a private key.
+var nodeLinks = []string{
+	"cni0", "flannel.1", "flannel-v6.1", "flannel-wg", "flannel-wg-v6", "cilium_host", "cilium_net", "cilium_vxlan", "cilium_geneve", "cilium_wg0",
+	"vxlan.calico", "vxlan-v6.calico", "wireguard.cali", "wg-v6.cali", "kube-ipvs0",
+}
 
 // Remove removes the network namespaces of pods and the devices of a node.
 func Remove(ctx context.Context, h *hosts.Host) error {

@@ -92,7 +92,7 @@ func RemoveRules(ctx context.Context, h *hosts.Host, programs []string) error {
 			return err
 		}
 	}
-	return nil
+	return removeChains(ctx, h)
 }
 
 // nftEntry is a table, or a chain in one (libnftables-json(5)).

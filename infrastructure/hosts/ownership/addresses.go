@@ -15,7 +15,7 @@ import (
 // foreignLinks are prefixes of the names of network devices whose addresses belong to containers, pods or Services. CNI
 // plugins, kube-proxy, NodeLocal DNSCache, container engines and virtual machines make them.
 var foreignLinks = []string{
-	"cni", "flannel", "cilium", "lxc", "cali", "vxlan.calico", "tunl", "kube-", "nodelocaldns",
+	"cni", "flannel", "cilium", "lxc", "cali", "vxlan.calico", "vxlan-v6.calico", "wireguard.cali", "wg-v6.cali", "tunl", "kube-", "nodelocaldns",
 	"docker", "podman", "nerdctl", "virbr", "vnet",
 }
 
