@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,8 +37,14 @@ func setHostConditions(host *infrav1.IDCHost, seen hostSeen, answered bool, user
 }
 
 func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	if len(message) > longestMessage {
+		message = strings.ToValidUTF8(message[:longestMessage], "") + "…"
+	}
 	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
 }
+
+// longestMessage is the most bytes of a message: an API server takes 32 KiB, and refuses all of a status with a longer one.
+const longestMessage = 16 << 10
 
 // reachable is the condition about the way to the host.
 func reachable(seen hostSeen, answered bool) metav1.Condition {

@@ -221,12 +221,16 @@ type hostSeen struct {
 	takenOver string
 }
 
-// instanceOf is the instance ID in the claim of a host; empty without a claim.
+// instanceOf is the instance ID of the machine that a host carries as far as this inventory knows: in its claim, or in the note that it is to
+// be cleaned of that machine; empty without both.
 func instanceOf(host *infrav1.IDCHost) string {
-	if host.Spec.Claim == nil {
-		return ""
+	switch {
+	case host.Spec.Claim != nil:
+		return host.Spec.Claim.InstanceID
+	case host.Spec.Quarantine != nil && host.Spec.Quarantine.InstanceID != "":
+		return host.Spec.Quarantine.InstanceID
 	}
-	return host.Spec.Claim.InstanceID
+	return host.Spec.UncleanInstanceID
 }
 
 // probe keeps a probe of the host running in the background, and returns the result of the last one; false before the first

@@ -50,7 +50,7 @@ func Failure(command []string, result ssh.Result) *CommandError {
 }
 
 func (e *CommandError) Error() string {
-	message := fmt.Sprintf("%s ended with status %d", strings.Join(e.Command, " "), e.ExitStatus)
+	message := fmt.Sprintf("%s ended with status %d", Line(strings.Join(e.Command, " "), MaxLine), e.ExitStatus)
 	if e.Output != "" {
 		message += ": " + e.Output
 	}

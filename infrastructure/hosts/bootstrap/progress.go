@@ -44,19 +44,19 @@ func judge(sentinel bool, unit hosts.UnitState, status *cloudinit.Status) Progre
 	case unit.Active == "activating":
 		detail := "cloud-init starts"
 		if status != nil && status.Running() && status.Detail != "" {
-			detail = "cloud-init: " + hosts.Tidy(status.Detail)
+			detail = "cloud-init: " + hosts.Line(status.Detail, hosts.MaxLine)
 		}
 		return Progress{State: Running, Detail: detail}
 	case status == nil:
 		return Progress{State: Running, Detail: "cloud-init has ended, and its result is read next"}
 	case !unit.Loaded && status.Running():
 		// The host was rebooted and the unit is gone: cloud-init runs with the same seed as a part of the boot.
-		return Progress{State: Running, Detail: "cloud-init, after a reboot: " + hosts.Tidy(status.Detail)}
+		return Progress{State: Running, Detail: "cloud-init, after a reboot: " + hosts.Line(status.Detail, hosts.MaxLine)}
 	case len(status.Errors) > 0:
 		return Progress{State: Failed, Detail: "cloud-init failed: " + hosts.Tail([]byte(strings.Join(status.Errors, "; ")))}
 	case status.Status == "disabled":
-		return Progress{State: Failed, Detail: fmt.Sprintf("cloud-init is switched off on the host (%s); remove /etc/cloud/cloud-init.disabled", hosts.Tidy(status.BootStatusCode))}
+		return Progress{State: Failed, Detail: fmt.Sprintf("cloud-init is switched off on the host (%s); remove /etc/cloud/cloud-init.disabled", hosts.Line(status.BootStatusCode, hosts.MaxLine))}
 	default:
-		return Progress{State: Failed, Detail: fmt.Sprintf("cloud-init ended (%s) and there is no %s: a command of the bootstrap data failed", hosts.Tidy(status.Status), onworker.SentinelFile)}
+		return Progress{State: Failed, Detail: fmt.Sprintf("cloud-init ended (%s) and there is no %s: a command of the bootstrap data failed", hosts.Line(status.Status, hosts.MaxLine), onworker.SentinelFile)}
 	}
 }

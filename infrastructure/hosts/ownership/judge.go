@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
@@ -62,7 +65,7 @@ type Verdict struct {
 // to undo.
 func Judge(usage *Usage, claimant *Claimant) Verdict {
 	switch {
-	case usage.Record != nil && usage.Record.InstanceID != claimant.InstanceID:
+	case usage.Record != nil && (usage.Record.InstanceID == "" || usage.Record.InstanceID != claimant.InstanceID):
 		return Verdict{Use: OfOthers, Record: usage.Record}
 	case usage.Record != nil || claimant.Bootstrapped:
 		return Verdict{Use: Ours}
@@ -142,5 +145,8 @@ func (e *InUseError) Error() string {
 	}
 	return fmt.Sprintf("the host carries the IDCMachine %s/%s (instance %s), of which this inventory does not know; "+
 		"find out which management cluster has it, delete that Machine there, or clean the host, put back what is in %s and remove %s on it",
-		e.Record.Namespace, e.Record.Name, e.Record.InstanceID, records.OriginalsDir, records.Dir)
+		name(e.Record.Namespace), name(e.Record.Name), name(e.Record.InstanceID), records.OriginalsDir, records.Dir)
 }
+
+// name is a name from a host's Record, which anybody who is root there may have written.
+func name(text string) string { return hosts.Line(text, validation.DNS1123SubdomainMaxLength) }

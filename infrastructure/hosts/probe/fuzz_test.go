@@ -17,6 +17,7 @@ func FuzzAnswers(f *testing.F) {
 		{"x86_64\n", "PRETTY_NAME=\"Debian GNU/Linux 12\"\n", "MemTotal: 8032000 kB\n", stat},
 		{strings.Repeat("x", 300), "PRETTY_NAME=" + strings.Repeat("y", 300), "MemTotal: -1 kB", stat},
 		{"\xff\x00\x1b[31m", "PRETTY_NAME='\xff'", "MemTotal: 99999999999999999999 kB", "/ 18446744073709551615 2 1 1\n"},
+		{"", "", "", "/ 1000000 4096 1000000 2000000\n" + strings.Repeat("a", 5000) + " 0 0 0 0\n"}, {"", "", "", "/ 1000000 4096 1000000 2000000\n" + strings.Repeat("a", 5000)},
 		{"", "", "", ""}, {"a", "PRETTY_NAME", "MemTotal", "/ a"},
 		{`[{"ifname":"eth0","addr_info":[{"local":"10.0.0.1","scope":"global"}]}]`, "", "", stat},
 	} {

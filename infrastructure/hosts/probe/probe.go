@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
@@ -139,8 +141,9 @@ func full(ctx context.Context, h *hosts.Host) (*Problem, error) {
 		var folder string
 		var blocks, size, inodes, allInodes uint64
 		if _, err := fmt.Sscan(line, &folder, &blocks, &size, &inodes, &allInodes); err != nil {
-			return nil, fmt.Errorf("read what stat says of file systems, %q: %w", hosts.Tidy(line), err)
+			return nil, fmt.Errorf("read what stat says of file systems, %q: %w", hosts.Line(line, hosts.MaxLine), err)
 		}
+		folder = hosts.Line(folder, validation.DNS1123SubdomainMaxLength)
 		least := uint64(minFreeBytes)
 		if folder == "/run" {
 			least = minFreeBytes / 64

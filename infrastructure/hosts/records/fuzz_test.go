@@ -1,6 +1,7 @@
 package records_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +17,7 @@ import (
 func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
 		`{"namespace":"team","name":"a","instanceID":"1","dataHash":"0a","seeded":true,"images":["a"],"keys":{"/root/.ssh/authorized_keys":["AAAA"]},"takenOver":"a kubelet runs"}`,
-		`{}`, `null`, `[]`, ``, `{"images":null}`, `{"images":[]}`, `{"name":1}`, "{\"name\":\"\xff\"}", `{"NAME":"a","name":"b"}`,
+		`{}`, `null`, `[]`, ``, `{"images":null}`, `{"images":[]}`, `{"name":1}`, "{\"name\":\"\xff\"}", `{"name":"\u001b"}`, `{"name":"` + strings.Repeat("a", 5000) + `"}`, `{"NAME":"a","name":"b"}`,
 	} {
 		f.Add(seed)
 	}
