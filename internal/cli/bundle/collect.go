@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -75,6 +76,10 @@ func (c *collector) collect(ctx context.Context, s *scope) {
 	} {
 		if ctx.Err() != nil {
 			return
+		}
+		if c.redactor.unknown && (step.name == "Events" || step.name == "logs") {
+			c.note(step.name, errors.New("they are left out, because Secrets have more lines than are looked for in texts: collect them by kubectl, and read them before you give them away"))
+			continue
 		}
 		_, _ = fmt.Fprintf(c.cluster.ErrOut, "Collecting %s\n", step.name)
 		step.do(ctx, s)

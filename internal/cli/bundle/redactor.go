@@ -18,8 +18,8 @@ const (
 	minSecret = 8
 	// minPart is the least length of a part of a longer value, such as a line of a key or a token in a kubeconfig.
 	minPart = 20
-	// maxParts bounds the parts of one value that are looked for, maxLearned those of all values.
-	maxParts   = 500
+	// maxParts bounds the parts of one value that are looked for, maxLearned those of all values. Values of one line are always looked for.
+	maxParts   = 5000
 	maxLearned = 100000
 )
 
@@ -28,6 +28,9 @@ const (
 type redactor struct {
 	values   map[string]bool
 	replacer *strings.Replacer
+	// parts is how many parts of values were learned. unknown is true when there are others: then nobody knows what is a secret in a text.
+	parts   int
+	unknown bool
 }
 
 func newRedactor() *redactor { return &redactor{values: map[string]bool{}} }
@@ -39,7 +42,7 @@ var part = regexp.MustCompile(fmt.Sprintf(`[A-Za-z0-9+/_=-]{%d,}`, minPart))
 func (r *redactor) learn(secret *corev1.Secret) {
 	for key, value := range secret.Data {
 		text := strings.TrimSpace(string(value))
-		if isPlain(key) || len(text) < minSecret || len(r.values) >= maxLearned {
+		if isPlain(key) || len(text) < minSecret {
 			continue
 		}
 		r.values[base64.StdEncoding.EncodeToString(value)] = true
@@ -47,11 +50,21 @@ func (r *redactor) learn(secret *corev1.Secret) {
 			r.values[text] = true
 			continue
 		}
-		found := part.FindAllString(text, maxParts)
-		for _, line := range found {
-			if mixed(line) {
-				r.values[line] = true
-			}
+		r.learnParts(text)
+	}
+}
+
+// learnParts notes the parts of a value that may be secrets.
+func (r *redactor) learnParts(text string) {
+	most := min(maxParts, maxLearned-r.parts)
+	found := part.FindAllString(text, most+1)
+	if len(found) > most {
+		found, r.unknown = found[:most], true
+	}
+	r.parts += len(found)
+	for _, line := range found {
+		if mixed(line) {
+			r.values[line] = true
 		}
 	}
 }

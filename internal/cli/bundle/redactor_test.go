@@ -3,6 +3,7 @@ package bundle
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,36 @@ func TestTextsLoseTheirSecretsAndNothingElse(t *testing.T) {
 				if !strings.Contains(got, kept) {
 					t.Errorf("%q is not in %q", kept, got)
 				}
+			}
+		})
+	}
+}
+
+// Whoever may write Secrets of one namespace must not have those of others told.
+func TestManyLinesOfSecretsHideNoOther(t *testing.T) {
+	lines := func(count int) *corev1.Secret {
+		var text strings.Builder
+		for i := range count {
+			fmt.Fprintf(&text, "Aa0%030d\n", i)
+		}
+		return &corev1.Secret{Data: map[string][]byte{"a": []byte(text.String())}}
+	}
+	one := &corev1.Secret{Data: map[string][]byte{"password": []byte(password)}}
+	for name, test := range map[string]struct {
+		secrets []*corev1.Secret
+		unknown bool
+	}{
+		"as many lines as are looked for": {[]*corev1.Secret{lines(maxParts), one}, false},
+		"one line more":                   {[]*corev1.Secret{lines(maxParts + 1), one}, true},
+		"in many Secrets":                 {append(slices.Repeat([]*corev1.Secret{lines(maxParts)}, maxLearned/maxParts+1), one), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := learned(test.secrets...)
+			if r.unknown != test.unknown {
+				t.Errorf("lines are left out: %t", r.unknown)
+			}
+			if got := r.text("login with " + password); strings.Contains(got, password) {
+				t.Errorf("it tells %q", got)
 			}
 		})
 	}
