@@ -81,9 +81,9 @@ func (m UnknownMember) String() string { return fmt.Sprintf("%q (%x)", m.Name, m
 type Health struct {
 	// Members are the expected members, by name.
 	Members []Member
-	// UnknownMembers are members that the cluster lists and that are not expected.
+	// UnknownMembers are the first ten members that the cluster lists and that are not expected.
 	UnknownMembers []UnknownMember
-	// Alarms are raised alarms, such as "NOSPACE on <member>".
+	// Alarms are the first ten raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
 	// Full is true when the alarm NOSPACE is raised: it takes no writes. Compacted is true when it is full, and has no version
 	// of a key but the newest.
@@ -219,13 +219,13 @@ func Check(ctx context.Context, members map[string]Address, config *tls.Config) 
 func clusterID(members []Member) string {
 	id := ""
 	for _, m := range members {
-		told := fmt.Sprintf("%016x", m.cluster)
+		given := fmt.Sprintf("%016x", m.cluster)
 		switch {
 		case !m.Answered:
-		case id != "" && id != told:
+		case id != "" && id != given:
 			return ""
 		default:
-			id = told
+			id = given
 		}
 	}
 	return id
@@ -238,16 +238,16 @@ func checkMember(ctx context.Context, client *clientv3.Client, name string) (mem
 	defer panics.Recover(ctx, "checking a member", &member.Err)
 	status, err := maintenance(client).Status(ctx, "")
 	if err != nil {
-		member.Err = err
+		member.Err = toldError{err}
 		return member
 	}
 	member.Answered, member.Follows = true, status.Leader != 0
 	member.Leader = status.Leader == status.Header.MemberId
-	member.Version, member.Revision, member.cluster = status.Version, status.Header.Revision, status.Header.ClusterId
+	member.Version, member.Revision, member.cluster = told(status.Version), status.Header.Revision, status.Header.ClusterId
 	member.Committed, member.Applied = status.RaftIndex, status.RaftAppliedIndex
 	member.DatabaseSize, member.DatabaseInUse, member.DatabaseQuota = status.DbSize, status.DbSizeInUse, status.DbSizeQuota
 	if len(status.Errors) > 0 {
-		member.Err = fmt.Errorf("it reports %s", strings.Join(status.Errors, ", "))
+		member.Err = fmt.Errorf("it reports %s", told(strings.Join(status.Errors, ", ")))
 		member.Full = !slices.ContainsFunc(status.Errors, func(problem string) bool { return !strings.Contains(problem, "alarm:NOSPACE") })
 	}
 	return member
@@ -273,11 +273,39 @@ func nameOf(listed *etcdserverpb.Member, expected map[string]Address) string {
 	return ""
 }
 
-func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3.Client, error) {
-	return dialFor(ctx, members, config, 0)
+// What a member answers is bounded: its image and its host node may be somebody else's.
+const (
+	// answerBytes is the most of an answer that has no values of keys, headerBytes of its header, which has the text of a failure.
+	answerBytes = 1 << 20
+	headerBytes = 64 << 10
+	// mostTold is how many unknown members and how many alarms are told, and longestTold how many bytes of a text.
+	mostTold    = 10
+	longestTold = 512
+)
+
+// told is the first part of a text of a member.
+func told(text string) string {
+	if len(text) <= longestTold {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestTold], "") + "…"
 }
 
-// dialFor is dial with a limit on the bytes of an answer; zero for no limit.
+// toldError is an error whose text has the first part of that of another one.
+type toldError struct{ error }
+
+// Error implements error.
+func (e toldError) Error() string { return told(e.error.Error()) }
+
+// Unwrap returns the whole error.
+func (e toldError) Unwrap() error { return e.error }
+
+// dial makes a client for answers without values of keys.
+func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3.Client, error) {
+	return dialFor(ctx, members, config, answerBytes)
+}
+
+// dialFor is dial with another limit on the bytes of an answer.
 func dialFor(ctx context.Context, members []Address, config *tls.Config, mostBytes int) (*clientv3.Client, error) {
 	endpoints := make([]string, 0, len(members))
 	for _, member := range members {
@@ -299,7 +327,7 @@ const bufferSize = 4 << 10
 
 // dialOptions lead connections to members through their own Dial. Certificates are still verified by their addresses.
 func dialOptions(members []Address) []grpc.DialOption {
-	options := []grpc.DialOption{grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize)}
+	options := []grpc.DialOption{grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize), grpc.WithMaxHeaderListSize(headerBytes)}
 	dials := map[string]func(context.Context) (net.Conn, error){}
 	for _, member := range members {
 		if at, err := url.Parse(member.Client); err == nil && member.Dial != nil {
@@ -338,11 +366,11 @@ func (h *Health) list(ctx context.Context, client *clientv3.Client, expected map
 	defer panics.Recover(ctx, "checking the cluster", &err)
 	list, err := client.MemberList(ctx)
 	if err != nil {
-		return err
+		return toldError{err}
 	}
 	alarms, err := client.AlarmList(ctx)
 	if err != nil {
-		return err
+		return toldError{err}
 	}
 	h.Members, h.UnknownMembers, h.Alarms, h.Full = nil, nil, nil, false
 	ids := map[uint64]string{}
@@ -351,13 +379,15 @@ func (h *Health) list(ctx context.Context, client *clientv3.Client, expected map
 		ids[m.ID] = name
 		if _, ok := expected[name]; ok {
 			h.Members = append(h.Members, Member{Name: name, ID: m.ID, Learner: m.IsLearner, Started: m.Name != ""})
-		} else {
-			h.UnknownMembers = append(h.UnknownMembers, UnknownMember{Name: cmp.Or(name, strings.Join(m.PeerURLs, ",")), ID: m.ID})
+		} else if len(h.UnknownMembers) < mostTold {
+			h.UnknownMembers = append(h.UnknownMembers, UnknownMember{Name: told(cmp.Or(name, strings.Join(m.PeerURLs, ","))), ID: m.ID})
 		}
 	}
 	for _, alarm := range alarms.Alarms {
 		if alarm.Alarm != etcdserverpb.AlarmType_NONE {
-			h.Alarms = append(h.Alarms, fmt.Sprintf("%s on %s", alarm.Alarm, ids[alarm.MemberID]))
+			if len(h.Alarms) < mostTold {
+				h.Alarms = append(h.Alarms, fmt.Sprintf("%s on %s", alarm.Alarm, told(ids[alarm.MemberID])))
+			}
 			h.Full = h.Full || alarm.Alarm == etcdserverpb.AlarmType_NOSPACE
 		}
 	}
