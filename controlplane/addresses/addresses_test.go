@@ -213,3 +213,31 @@ func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
 		})
 	}
 }
+
+// kube-apiserver does not start with another family, and says so in its log alone.
+func TestServicesHaveTheFamilyOfTheHostCluster(t *testing.T) {
+	for name, test := range map[string]struct {
+		services           []string
+		service, exposedAt string
+		fits               bool
+	}{
+		"IPv4":                            {[]string{"10.96.0.0/16"}, "10.0.0.1", "", true},
+		"IPv6":                            {[]string{"fd00::/112"}, "fd01::1", "", true},
+		"IPv4 Services on IPv6 hosts":     {[]string{"10.96.0.0/16"}, "fd01::1", "", false},
+		"IPv6 Services on IPv4 hosts":     {[]string{"fd00::/112"}, "10.0.0.1", "", false},
+		"both, with that of hosts first":  {[]string{"10.96.0.0/16", "fd00::/112"}, "10.0.0.1", "", true},
+		"both, with the other one first":  {[]string{"fd00::/112", "10.96.0.0/16"}, "10.0.0.1", "", false},
+		"both, in one text":               {[]string{"10.96.0.0/16,fd00::/112"}, "10.0.0.1", "", true},
+		"a load balancer of their family": {[]string{"fd00::/112"}, "10.0.0.1", "fd02::1", true},
+		"a load balancer of another one":  {[]string{"10.96.0.0/16"}, "10.0.0.1", "fd02::1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := &components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Addresses: map[string]string{"blue-kube-apiserver": test.service}}
+			in.Network.ServiceCIDRs, in.Exposure.Address = test.services, test.exposedAt
+			err := ValidateFamily(in)
+			if (err == nil) != test.fits || err != nil && !strings.Contains(err.Error(), "spec.clusterNetwork.services.cidrBlocks of the Cluster begins with") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

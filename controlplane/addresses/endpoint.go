@@ -1,16 +1,20 @@
 package addresses
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
+	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // Endpoint is where the management cluster and people reach a tenant's API. A person sets it in the control plane or in the Cluster, or an
@@ -70,6 +74,23 @@ func ValidateListener(in *components.Input) error {
 	}
 	return fmt.Errorf("spec.clusterNetwork.apiServerPort of the Cluster is %d, where API servers on the pod network cannot listen; choose one from %d to %d, or leave it out",
 		port, minListener, maxListener)
+}
+
+// ValidateFamily refuses Services of another IP family than the address that API servers advertise, which is known by now: kube-apiserver does
+// not start so, or the tenant's own Service kubernetes has no address of its family.
+func ValidateFamily(in *components.Input) error {
+	text, _, _ := strings.Cut(in.Network.ServiceCIDRs[0], ",") // A dual-stack list may come as one string.
+	first, err := netip.ParsePrefix(text)
+	if err != nil {
+		return err
+	}
+	shown := cmp.Or(in.Exposure.Address, in.Addresses[names.APIService(in.Cluster.Name)])
+	address, err := netip.ParseAddr(shown)
+	if err != nil || address.Unmap().Is4() == first.Addr().Is4() {
+		return err
+	}
+	return fmt.Errorf("spec.clusterNetwork.services.cidrBlocks of the Cluster begins with %s, and the host cluster gives API servers addresses as %s: "+
+		"the first range has to be of the IP family of the host cluster; create a new Cluster with such a range", first, shown)
 }
 
 // HostPort is the host and port of an endpoint.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
@@ -57,6 +58,9 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	}
 	if waiting != "" {
 		return flow.Waiting(waiting)
+	}
+	if problem := addresses.ValidateFamily(&s.input); problem != nil && !runs(s.controlPlane) {
+		return flow.Blocked(conditionsv1.ReconcileFailedReason, problem)
 	}
 	s.controlPlane.Spec.ControlPlaneEndpoint = addresses.Endpoint(s.cluster, s.controlPlane, controlplanev1.APIEndpoint{
 		Host: cmp.Or(s.input.Exposure.Address, s.input.Addresses[names.APIService(s.key.Name)]), Port: s.input.Network.APIServerPort,
