@@ -27,11 +27,12 @@ func longest(texts []string) string {
 	return slices.MaxFunc(texts, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 }
 
-// The smallest Service range that kube-apiserver starts with has 8 addresses, and the largest IPv6
-// range that it allocates from is a /64. There is no upper limit for IPv4 since Kubernetes v1.34,
+// The smallest Service range that kube-apiserver starts with has 8 addresses. The first one has 16, for the tenth is that of the DNS Service.
+// The largest IPv6 range that it allocates from is a /64. There is no upper limit for IPv4 since Kubernetes v1.34,
 // which keeps allocations in IPAddress objects and not in one bitmap.
 const (
 	minServiceHostBits  = 3
+	minFirstHostBits    = 4
 	minServicePrefixIP6 = 64
 )
 
@@ -73,7 +74,7 @@ func ValidateClusterNetwork(cluster *clusterv1.Cluster) field.ErrorList {
 		errs = append(errs, field.Invalid(domainPath, network.DNSDomain, problem))
 	}
 	for i, prefix := range services {
-		errs = append(errs, validateServiceSize(servicesPath.Index(i), prefix)...)
+		errs = append(errs, validateServiceSize(servicesPath.Index(i), prefix, i == 0)...)
 	}
 	for i, pod := range pods {
 		for _, service := range services {
@@ -149,14 +150,16 @@ func parse(path *field.Path, ranges []string) ([]netip.Prefix, field.ErrorList) 
 	return prefixes, errs
 }
 
-func validateServiceSize(path *field.Path, prefix netip.Prefix) field.ErrorList {
+func validateServiceSize(path *field.Path, prefix netip.Prefix, first bool) field.ErrorList {
 	if !prefix.IsValid() {
 		return nil
 	}
-	longest := prefix.Addr().BitLen() - minServiceHostBits
+	smallest, smallestFirst := prefix.Addr().BitLen()-minServiceHostBits, prefix.Addr().BitLen()-minFirstHostBits
 	switch {
-	case prefix.Bits() > longest:
-		return field.ErrorList{field.Invalid(path, prefix.String(), fmt.Sprintf("is too small: kube-apiserver needs a /%d or larger", longest))}
+	case first && prefix.Bits() > smallestFirst:
+		return field.ErrorList{field.Invalid(path, prefix.String(), fmt.Sprintf("is too small: the DNS Service has its tenth address, choose a /%d or larger", smallestFirst))}
+	case prefix.Bits() > smallest:
+		return field.ErrorList{field.Invalid(path, prefix.String(), fmt.Sprintf("is too small: kube-apiserver needs a /%d or larger", smallest))}
 	case prefix.Addr().Is6() && prefix.Bits() < minServicePrefixIP6:
 		return field.ErrorList{field.Invalid(path, prefix.String(), fmt.Sprintf("is too large: kube-apiserver allocates from an IPv6 range of /%d or smaller", minServicePrefixIP6))}
 	}
