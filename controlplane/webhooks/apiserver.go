@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,6 +113,31 @@ func validateJWT(list []runtime.RawExtension, path *field.Path) field.ErrorList 
 	for _, err := range apiservervalidation.ValidateAuthenticationConfiguration(celCompiler(), config, nil) {
 		err.Field = path.String() + strings.TrimPrefix(err.Field, "jwt")
 		errs = append(errs, err)
+	}
+	return errs
+}
+
+// ownIssuer begins the issuer of a tenant's service accounts, which goes on with the cluster's domain.
+const ownIssuer = "https://kubernetes.default.svc"
+
+// validateWaysToIssuers refuses issuers with which kube-apiserver does not start, and which its own validation takes without its flags: one
+// that it is to ask through konnectivity without having it, and its own.
+func validateWaysToIssuers(spec *controlplanev1.KOKControlPlaneSpec, path *field.Path) field.ErrorList {
+	mode := cmp.Or(spec.Addons.Konnectivity.Mode, controlplanev1.DefaultKonnectivityMode(spec.Hosting.Exposure.Type))
+	var errs field.ErrorList
+	for i, raw := range spec.KubeAPIServer.JWT {
+		one, err := decodeJWT(raw)
+		if err != nil {
+			continue // validateJWT says what is wrong.
+		}
+		issuer := path.Index(i).Child("issuer")
+		if way := one.Issuer.EgressSelectorType; way != "" && mode != controlplanev1.AddonManaged {
+			errs = append(errs, field.Invalid(issuer.Child("egressSelectorType"), way,
+				"needs konnectivity, and addons.konnectivity.mode is None: leave it out, so that API servers ask the issuer from their nodes, or set the mode to Managed where hosting.exposure.type allows that"))
+		}
+		if strings.HasPrefix(one.Issuer.URL, ownIssuer) {
+			errs = append(errs, field.Invalid(issuer.Child("url"), one.Issuer.URL, "is the issuer of the tenant's own service accounts, whose tokens are taken anyway: leave this issuer out"))
+		}
 	}
 	return errs
 }

@@ -20,6 +20,7 @@ func validateSettings(spec *controlplanev1.KOKControlPlaneSpec, path *field.Path
 		errs = append(errs, validateComponent(component.Settings, spec, path.Child(component.Settings.Field))...)
 	}
 	errs = append(errs, validateKubeAPIServer(spec.KubeAPIServer, path.Child("kubeAPIServer"))...)
+	errs = append(errs, validateWaysToIssuers(spec, path.Child("kubeAPIServer", "jwt"))...)
 	errs = append(errs, validateEtcd(spec.Etcd, path.Child("etcd"))...)
 	errs = append(errs, validateRollout(spec.Rollout, path.Child("rollout"))...)
 	errs = append(errs, validateKeyRotation(spec.KeyRotation, spec.EncryptionAtRest, path.Child("keyRotation"))...)
