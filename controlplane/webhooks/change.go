@@ -70,7 +70,7 @@ func neverBootstrapped(c *controlplanev1.KOKControlPlane) bool {
 }
 
 // validateMembersChange refuses another number of members until the cluster is bootstrapped: its first
-// members must all start with the same list.
+// members must all start with the same list. Where events are in the cluster with data, there is none of their own.
 func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, cluster := range []struct {
@@ -83,6 +83,9 @@ func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *
 		bootstrapped := slices.ContainsFunc(before.Status.Etcd, func(status controlplanev1.EtcdClusterStatus) bool {
 			return status.Name == cluster.name && ptr.Deref(status.Bootstrapped, false)
 		})
+		if cluster.name == "events" && after.Spec.Etcd.EventsInData() {
+			continue
+		}
 		if from, to := ptr.Deref(cluster.before.Replicas, 0), ptr.Deref(cluster.after.Replicas, 0); from != to && !bootstrapped {
 			errs = append(errs, field.Invalid(path.Child(cluster.name, "replicas"), to,
 				fmt.Sprintf("the first %d members have not all joined yet; wait until bootstrapped is true in status.etcd", from)))

@@ -20,7 +20,9 @@ import (
 func validateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.ErrorList {
 	errs := validateImage(spec.Image, path.Child("image"))
 	errs = append(errs, validateEtcdCluster(spec.Data, path.Child("data"))...)
-	errs = append(errs, validateEtcdCluster(spec.Events.EtcdClusterSpec, path.Child("events"))...)
+	if !spec.EventsInData() {
+		errs = append(errs, validateEtcdCluster(spec.Events.EtcdClusterSpec, path.Child("events"))...)
+	}
 	errs = append(errs, validateRestore(spec, path)...)
 	if spec.Backup != nil {
 		errs = append(errs, validateBackup(*spec.Backup, path.Child("backup"))...)
