@@ -2,6 +2,7 @@ package adoption
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/distribution/reference"
@@ -64,7 +65,11 @@ func (a *Adopter) allowStored(ctx context.Context, component string, all patches
 	if allow == nil || len(allow(all)) == 0 {
 		return nil
 	}
-	for _, pod := range []*corev1.PodSpec{a.presentPods(component, table), a.runningPods(ctx, component)} {
+	running, err := a.runningPods(ctx, component)
+	if err != nil {
+		return []string{fmt.Sprintf("the manager's limits do not allow it, and it cannot be compared with what runs: %v", err)}
+	}
+	for _, pod := range []*corev1.PodSpec{a.presentPods(component, table), running} {
 		if pod != nil {
 			all = without(all, pod)
 		}
@@ -90,15 +95,18 @@ func without(all patches.Additions, pod *corev1.PodSpec) patches.Additions {
 	return all
 }
 
-// runningPods returns the pod spec of a component's workload in the host cluster; nil where that is not there or cannot be read.
-func (a *Adopter) runningPods(ctx context.Context, component string) *corev1.PodSpec {
+// runningPods returns the pod spec of a component's workload in the host cluster; nil where that is not there.
+func (a *Adopter) runningPods(ctx context.Context, component string) (*corev1.PodSpec, error) {
 	key := client.ObjectKey{Namespace: a.Cluster.Namespace, Name: names.Object(a.Cluster.Name, component)}
 	for _, workload := range []client.Object{&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}} {
-		if err := a.Host.Client.Get(ctx, key, workload); err == nil && names.Tenant(workload) == a.Cluster {
-			return &patches.PodTemplate(workload).Spec
+		switch err := a.Host.Client.Get(ctx, key, workload); {
+		case client.IgnoreNotFound(err) != nil:
+			return nil, err
+		case err == nil && names.Tenant(workload) == a.Cluster:
+			return &patches.PodTemplate(workload).Spec, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // presentPods are the pods of a component as the present spec asks for them; nil where it cannot be rendered.
