@@ -15,10 +15,12 @@ import (
 	"net"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
@@ -145,7 +147,7 @@ func (a *Attacker) byToken(ctx context.Context, report *Report, request func(pki
 	return nil
 }
 
-// Token makes a bootstrap token, and is what it gives.
+// Token makes a bootstrap token, and is what it gives. It waits until an API server takes it: each knows new tokens from a watch.
 func (a *Attacker) Token(ctx context.Context) (*rest.Config, error) {
 	id, secret := "attack", "0123456789abcdef"
 	token := &corev1.Secret{
@@ -162,6 +164,20 @@ func (a *Attacker) Token(ctx context.Context) (*rest.Config, error) {
 	}
 	config := rest.AnonymousClientConfig(a.Config)
 	config.BearerToken = id + "." + secret
+	joining, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := joining.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if apierrors.IsUnauthorized(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait until an API server takes the bootstrap token: %w", err)
+	}
 	return config, nil
 }
 
