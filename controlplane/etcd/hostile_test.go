@@ -80,7 +80,7 @@ func TestWhatAMemberAnswersIsBounded(t *testing.T) {
 		"a status": {hostile: hostile{
 			status: follows(func(s *etcdserverpb.StatusResponse) { s.Errors, s.Version = []string{long, long}, long }), list: many(1, 0), alarms: none,
 		}, member: codes.Unknown},
-		"a status that is too large": {hostile: hostile{status: follows(func(s *etcdserverpb.StatusResponse) { s.Version = strings.Repeat(long, 4) })}, member: codes.ResourceExhausted},
+		"a status that is too large": {hostile: hostile{status: follows(func(s *etcdserverpb.StatusResponse) { s.Version = strings.Repeat(long, 4) }), list: many(1, 0), alarms: none}, member: codes.ResourceExhausted},
 		"an error":                   {hostile: hostile{fails: grpcstatus.Error(codes.Internal, long[:32<<10])}, member: codes.Internal},
 		"members":                    {hostile: hostile{status: follows(func(*etcdserverpb.StatusResponse) {}), list: many(500, 1<<10), alarms: alarms}},
 		"too many members":           {hostile: hostile{status: follows(func(*etcdserverpb.StatusResponse) {}), list: many(500, 4<<10), alarms: none}, cluster: codes.ResourceExhausted},
