@@ -27,7 +27,8 @@ func StartWithoutSessions(t *testing.T) *Server {
 	return start(t, ignore)
 }
 
-func start(t *testing.T, serve func(net.Conn, *ssh.ServerConfig), more ...HostKey) *Server {
+// start starts a server that lets the user log in, and leaves to serve what the user then asks for, until the client ends the connection.
+func start(t *testing.T, serve func(<-chan ssh.NewChannel), more ...HostKey) *Server {
 	t.Helper()
 	host, user := NewKey(t), NewKey(t)
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
@@ -40,30 +41,28 @@ func start(t *testing.T, serve func(net.Conn, *ssh.ServerConfig), more ...HostKe
 	for _, key := range more {
 		config.AddHostKey(key.signer)
 	}
-	at := loopback.Serve(t, func(connection *net.TCPConn) { go serve(connection, config) })
+	at := loopback.Serve(t, func(connection *net.TCPConn) {
+		go func() {
+			defer connection.Close() //nolint:errcheck // The client sees it.
+			_, channels, requests, err := ssh.NewServerConn(connection, config)
+			if err != nil {
+				return
+			}
+			go ssh.DiscardRequests(requests)
+			serve(channels)
+		}()
+	})
 	return &Server{Address: at.IP.String(), Port: at.Port, User: "root", HostKey: host.Public, UserKey: user}
 }
 
-// ignore answers who logs in and who asks whether the server is there, and nobody else, until the client ends the connection.
-func ignore(connection net.Conn, config *ssh.ServerConfig) {
-	defer connection.Close() //nolint:errcheck // The client sees it.
-	_, channels, requests, err := ssh.NewServerConn(connection, config)
-	if err != nil {
-		return
-	}
-	go ssh.DiscardRequests(requests)
+// ignore answers nobody who opens a session or forwards.
+func ignore(channels <-chan ssh.NewChannel) {
 	for range channels { // Each waits for an answer.
 	}
 }
 
-// serve serves a connection until the client ends it.
-func serve(connection net.Conn, config *ssh.ServerConfig) {
-	defer connection.Close() //nolint:errcheck // The client sees it.
-	_, channels, requests, err := ssh.NewServerConn(connection, config)
-	if err != nil {
-		return
-	}
-	go ssh.DiscardRequests(requests)
+// serve lets every command fail, and forwards.
+func serve(channels <-chan ssh.NewChannel) {
 	for offered := range channels {
 		if offered.ChannelType() == "direct-tcpip" {
 			go forward(offered)
