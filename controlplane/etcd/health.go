@@ -291,13 +291,13 @@ func told(text string) string {
 	return strings.ToValidUTF8(text[:longestTold], "") + "…"
 }
 
-// toldError is an error whose text has the first part of that of another one.
+// toldError shortens the text of an error that a member caused.
 type toldError struct{ error }
 
 // Error implements error.
 func (e toldError) Error() string { return told(e.error.Error()) }
 
-// Unwrap returns the whole error.
+// Unwrap returns the error with its full text. errors.Is and errors.As need it.
 func (e toldError) Unwrap() error { return e.error }
 
 // dial makes a client for answers without values of keys.

@@ -69,8 +69,8 @@ func neverBootstrapped(c *controlplanev1.KOKControlPlane) bool {
 	return conditions.GetReason(c, conditionsv1.AvailableCondition) == conditionsv1.InvalidSpecReason
 }
 
-// validateMembersChange refuses another number of members until the cluster is bootstrapped: its first
-// members must all start with the same list. Where events are in the cluster with data, there is none of their own.
+// validateMembersChange refuses another number of members until etcd is bootstrapped, because all first members must start with the same
+// list of members. It ignores the number for events while the data etcd holds the events: then no etcd for events exists.
 func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, cluster := range []struct {

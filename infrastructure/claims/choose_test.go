@@ -84,7 +84,7 @@ func TestCapacityIsWhatAPersonSaysElseWhatTheHostSays(t *testing.T) {
 	}
 }
 
-// The status is that of before.
+// A person has just changed the host, and the controller has not updated its status yet.
 func TestAHostThatSpecKeepsFromMachinesIsNobodys(t *testing.T) {
 	for name, edit := range map[string]func(*infrav1.IDCHost){
 		"a person just took it out of quarantine": func(h *infrav1.IDCHost) { h.Spec.UncleanInstanceID = "gone" },

@@ -28,8 +28,8 @@ const (
 
 func componentDir(name string) string { return componentsDir + name + "/" }
 
-// manifestOf is the path of a revision's manifest. A revision exists while its manifest does: Stage puts the whole revision into its place
-// at once, and removeBut removes the manifest before the rest. A removal that was cut off leaves a folder without a manifest.
+// manifestOf returns the path of a revision's manifest. A folder with a manifest is a whole revision: Stage moves a revision into its place in
+// one step, and removeBut removes the manifest first. A folder without a manifest is the rest of a removal that was cut off.
 func manifestOf(name, digest string) string {
 	return componentDir(name) + digest + "/" + manifestName
 }
