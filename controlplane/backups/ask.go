@@ -23,6 +23,7 @@ import (
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
@@ -69,8 +70,10 @@ type Answer struct {
 	KeysIDs []string
 	// Unread says why a member could not list the store last, by the name of the member.
 	Unread map[string]backup.Problem
-	// NotAsked says why no member could be asked to delete the snapshot of a slot.
-	NotAsked map[time.Time]string
+	// NotTaken and NotDeleted say why no member takes, or deletes, the snapshot of a slot that it was asked for.
+	NotTaken, NotDeleted map[time.Time]string
+	// Silent says why a member did not answer, by the name of the member.
+	Silent map[string]string
 	// Err says why no member answered; it is empty when one did. While Err is set, Report is from an earlier time.
 	Err string
 }
@@ -92,8 +95,11 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 		})
 	}
 	group.Wait()
-	volumes, unread, kept := map[string]backup.Volume{}, map[string]backup.Problem{}, map[string][]time.Time{}
+	volumes, unread, kept, silent := map[string]backup.Volume{}, map[string]backup.Problem{}, map[string][]time.Time{}, map[string]string{}
 	for i, report := range reports {
+		if errs[i] != nil {
+			silent[members[i].Name] = errortext.Steady(errs[i])
+		}
 		if report != nil && report.Own && !report.Listed.IsZero() {
 			kept[members[i].Name] = verifiedSlots(report)
 		}
@@ -110,9 +116,24 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 		ids[i] = report.KeysID
 	}
 	if len(reports) == 0 {
-		return Answer{}, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
+		return Answer{}, fmt.Errorf("no member tells of its snapshots, look at the container %s of their pods: %w", backup.Container, errors.Join(errs...))
 	}
-	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread, Kept: kept, KeysIDs: ids, NotAsked: map[time.Time]string{}}, nil
+	return Answer{
+		Report: merged(reports), Volumes: volumes, Unread: unread, Kept: kept, KeysIDs: ids, Silent: silent,
+		NotTaken: map[time.Time]string{}, NotDeleted: map[time.Time]string{},
+	}, nil
+}
+
+// whoIsSilent names the members that did not answer, and says why, and what to do; empty when all answered.
+func (a Answer) whoIsSilent() string {
+	if len(a.Silent) == 0 {
+		return ""
+	}
+	var each []string
+	for _, name := range slices.Sorted(maps.Keys(a.Silent)) {
+		each = append(each, a.Silent[name])
+	}
+	return errortext.SteadyText(fmt.Sprintf("members do not answer, look at the container %s of their pods: %s", backup.Container, strings.Join(each, "; ")))
 }
 
 // verifiedSlots are the slots of the verified snapshots of a report.
@@ -162,14 +183,16 @@ func union(reports []*backup.Report) []backup.Snapshot {
 	return slices.SortedFunc(maps.Values(bySlot), func(a, b backup.Snapshot) int { return b.Slot.Compare(a.Slot) })
 }
 
-// onDutyFirst are members in the order in which a snapshot is asked for: the one on duty tells why it fails.
-func onDutyFirst(members []Member, report *backup.Report) []Member {
-	others := slices.Clone(members)
-	i := slices.IndexFunc(others, func(m Member) bool { return m.Name == report.Member })
+// onDutyFirst are members in the order in which a snapshot is asked for: the one on duty tells why it fails. A silent member is not asked:
+// the wait for it would leave no time for the others.
+func onDutyFirst(members []Member, answer Answer) []Member {
+	able := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return answer.Silent[m.Name] != "" })
+	i := slices.IndexFunc(able, func(m Member) bool { return m.Name == answer.Member })
 	if i < 0 {
-		return others
+		return able
 	}
-	return slices.Insert(slices.Delete(others, i, i+1), 0, members[i])
+	first := able[i]
+	return slices.Insert(slices.Delete(able, i, i+1), 0, first)
 }
 
 // Bounds of what a member may say.
@@ -208,6 +231,33 @@ func bound(r *backup.Report) {
 			cut(&p.Message, maxMessage)
 		}
 	}
+}
+
+// request has members take the wanted snapshots that are missing, and delete unwanted ones. It notes in the answer who refuses, and why. The
+// text tells people what is under way and what fails; it is empty when there is nothing to tell.
+func (a Answer) request(ctx context.Context, members []Member, config *tls.Config, wanted, unwanted []time.Time, now time.Time) string {
+	members = onDutyFirst(members, a)
+	open, going := missingSlots(wanted, a.Report), mayGo(unwanted, a.Report, now)
+	each := func(slots []time.Time, do func(context.Context, []Member, *tls.Config, time.Time) error, refused map[time.Time]string) (failed []string) {
+		for _, slot := range slots {
+			if a.Working.Equal(slot) {
+				continue
+			}
+			if err := do(ctx, members, config, slot); err != nil {
+				refused[slot] = errortext.Steady(err)
+				failed = append(failed, refused[slot])
+			}
+		}
+		return failed
+	}
+	lines := append(each(open, takeSnapshot, a.NotTaken), each(going, deleteSnapshot, a.NotDeleted)...)
+	if len(open)+len(going) > 0 {
+		lines = slices.Insert(lines, 0, fmt.Sprintf("%d snapshots are being taken, %d deleted", len(open), len(going)))
+	}
+	if silent := a.whoIsSilent(); silent != "" {
+		lines = append(lines, silent)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // takeSnapshot asks one member after the other to take a snapshot of a slot, until one answers that it does.

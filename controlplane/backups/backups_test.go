@@ -97,6 +97,7 @@ func TestVerdict(t *testing.T) {
 		"it is too old":           {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
 		"one is in the future":    {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(48 * time.Hour))}}}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"no snapshot is verified yet", "20260306T060000Z is in the future"}},
 		"and an older one is not": {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six.Add(48 * time.Hour)), stored(five)}}}, status: metav1.ConditionTrue, reason: conditionsv1.BackedUpReason, says: []string{"20260304T050000Z is verified", "20260306T060000Z is in the future"}},
+		"and who is silent":       {seen: Seen{Report: &backup.Report{Listed: six}, Silent: "members do not answer: b"}, status: metav1.ConditionFalse, reason: conditionsv1.BackupTooOldReason, says: []string{"no snapshot is verified yet", "members do not answer: b"}},
 		"it is too old, and why":  {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: conditionsv1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +184,7 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 			report: report()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := reconciled(blue, test.objects, test.report, keepers{}, six)
+			got := reconciled(blue, test.objects, Answer{Report: test.report}, keepers{}, six)
 			if len(got.Create) != test.create || len(got.Update) != test.update || len(got.Delete) != test.delete {
 				t.Fatalf("got %+v", got)
 			}
@@ -200,11 +201,115 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 					t.Errorf("Verified has the reason %q", got)
 				}
 				// Nothing is written twice.
-				if again := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report, keepers{}, six); len(again.Update)+len(again.Create) > 0 {
+				if again := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, Answer{Report: test.report}, keepers{}, six); len(again.Update)+len(again.Create) > 0 {
 					t.Errorf("it is written again: %+v", again)
 				}
 			}
 		})
+	}
+}
+
+// agentThat is a member whose agent reports that it listed an empty store, and answers requests for snapshots with a status and a text.
+func agentThat(t *testing.T, status int, says string) (Member, *tls.Config) {
+	t.Helper()
+	agent := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != backup.ReportPath {
+			http.Error(w, says, status)
+			return
+		}
+		if err := json.NewEncoder(w).Encode(backup.Report{Listed: six}); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(agent.Close)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(agent.Certificate())
+	return Member{Name: agent.Certificate().DNSNames[0], Address: agent.Listener.Addr().String()}, &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}
+}
+
+func TestPeopleReadWhoTakesNoSnapshotAndWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		says   string
+		reason string
+		want   string
+	}{
+		"it refuses":   {http.StatusTooManyRequests, "too many snapshots are asked for", conditionsv1.SnapshotNotStoredReason, "it answers 429 Too Many Requests: too many snapshots are asked for"},
+		"it is broken": {http.StatusInternalServerError, "oh", conditionsv1.SnapshotNotStoredReason, "it answers 500 Internal Server Error: oh"},
+		"it is old":    {http.StatusNotFound, "", conditionsv1.SnapshotNotStoredReason, "it is of an earlier release"},
+		"it does":      {http.StatusAccepted, "", conditionsv1.SnapshotTakingReason, "it is being taken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			member, config := agentThat(t, test.status, test.says)
+			members := []Member{{Name: "away", Address: "127.0.0.1:1"}, member}
+			objects := []controlplanev1.KOKEtcdSnapshot{object("")}
+			answer, err := askAll(t.Context(), members, config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			problem := answer.request(t.Context(), members, config, wantedSlots(objects, six), nil, six)
+			got := reconciled(blue, objects, answer, keepers{}, six)
+			if len(got.Update) != 1 || conditions.GetReason(got.Update[0], conditionsv1.SnapshotStoredCondition) != test.reason {
+				t.Fatalf("got %+v", got)
+			}
+			message := conditions.GetMessage(got.Update[0], conditionsv1.SnapshotStoredCondition)
+			for _, says := range []string{test.want, "ask the agent of away: ", "look at the container backup"} {
+				if !strings.Contains(message, says) {
+					t.Errorf("%q lacks %q", message, says)
+				}
+			}
+			// A reconcile wakes when the answer changes.
+			if !strings.Contains(problem, "ask the agent of away: ") || test.says != "" && !strings.Contains(problem, test.says) {
+				t.Errorf("the probe says %q", problem)
+			}
+		})
+	}
+}
+
+func TestASnapshotThatDoesNotComeSaysWhy(t *testing.T) {
+	problem := func(slot time.Time) *backup.Report {
+		return &backup.Report{Problem: &backup.Problem{Slot: slot, Message: "no member of etcd is healthy"}}
+	}
+	storedOnly := object("", func(o *controlplanev1.KOKEtcdSnapshot) { describe(o, ptr.To(stored(six, unverified))) })
+	for name, test := range map[string]struct {
+		object controlplanev1.KOKEtcdSnapshot
+		answer Answer
+		reason string
+		says   string
+	}{
+		"nobody was asked yet":                       {object: object("")},
+		"nobody answers, and none did before":        {object: object(""), answer: Answer{Err: "no member tells"}, reason: "NotStored", says: "no member tells"},
+		"nobody answers any more":                    {object: object(""), answer: Answer{Report: &backup.Report{Listed: six}, Err: "no member tells"}, reason: "NotStored", says: "no member tells"},
+		"nobody has listed the store":                {object: object(""), answer: Answer{Report: problem(time.Time{})}, reason: "Taking", says: "it is being taken\nno member of etcd is healthy"},
+		"nobody lists it, and it failed":             {object: object(""), answer: Answer{Report: problem(six)}, reason: "NotStored", says: "no member of etcd is healthy"},
+		"nobody lists it, and another one failed":    {object: object(""), answer: Answer{Report: problem(five)}, reason: "Taking", says: "it is being taken"},
+		"one that came stays":                        {object: storedOnly, answer: Answer{Err: "no member tells"}},
+		"one of the store is not asked for":          {object: object("20260304T060000Z"), answer: Answer{Err: "no member tells"}},
+		"members are silent, and those left are not": {object: object(""), answer: Answer{Report: &backup.Report{Listed: six}, Silent: map[string]string{"b": "b is away", "a": "a is away"}}, reason: "Taking", says: "it is being taken\nmembers do not answer, look at the container backup of their pods: a is away; b is away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{test.object}, test.answer, keepers{}, six)
+			if test.reason == "" {
+				if len(got.Update) > 0 {
+					t.Errorf("it says %+v", got.Update[0].Status)
+				}
+				return
+			}
+			if len(got.Update) != 1 || conditions.GetReason(got.Update[0], conditionsv1.SnapshotStoredCondition) != test.reason || conditions.GetMessage(got.Update[0], conditionsv1.SnapshotStoredCondition) != test.says {
+				t.Fatalf("got %+v", got)
+			}
+			if again := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*got.Update[0]}, test.answer, keepers{}, six); len(again.Update) > 0 {
+				t.Error("it is written twice")
+			}
+		})
+	}
+}
+
+// The probe has less time than waits for silent members would take.
+func TestSilentMembersAreNotAskedForSnapshots(t *testing.T) {
+	answer := Answer{Report: &backup.Report{Member: "c"}, Silent: map[string]string{"a": "away"}}
+	if able := onDutyFirst([]Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, answer); len(able) != 2 || able[0].Name != "c" || able[1].Name != "b" {
+		t.Errorf("asked are %v", able)
 	}
 }
 
@@ -283,7 +388,7 @@ func TestAReportIsBoundedAndMerged(t *testing.T) {
 	if got.Member != "b" || !got.OnDuty || !got.Working.Equal(six) || len(got.Snapshots) != 1 || !got.Listed.Equal(six) {
 		t.Errorf("it is %+v", got)
 	}
-	if first := onDutyFirst([]Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, got); first[0].Name != "b" || first[1].Name != "a" {
+	if first := onDutyFirst([]Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Answer{Report: got}); first[0].Name != "b" || first[1].Name != "a" {
 		t.Errorf("the order is %v", first)
 	}
 }
@@ -327,7 +432,7 @@ func TestWhichMembersKeepASnapshot(t *testing.T) {
 			}
 		})
 	}
-	report := &backup.Report{Listed: six, Own: true, Snapshots: []backup.Snapshot{stored(six)}}
+	report := Answer{Report: &backup.Report{Listed: six, Own: true, Snapshots: []backup.Snapshot{stored(six)}}}
 	had := object("20260304T050000Z", func(o *controlplanev1.KOKEtcdSnapshot) { o.Status.Members = []string{"b"} })
 	silent := kept(map[string][]time.Time{"a": {six}, "c": {six}})
 	if got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{had}, report, silent, six); len(got.Delete) > 0 {

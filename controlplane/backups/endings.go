@@ -81,7 +81,7 @@ func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1
 	if why := keptFor(controlPlane, object, report, now); why != "" {
 		return conditionsv1.SnapshotDeletionRefusedReason, why + orRetain
 	}
-	switch failed := answer.NotAsked[slot]; {
+	switch failed := answer.NotDeleted[slot]; {
 	case failed != "":
 		return conditionsv1.SnapshotDeletingReason, failed + orRetain
 	case report.Problem != nil && report.Problem.Slot.Equal(slot):

@@ -33,7 +33,7 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 	silent := answer(stored(six), stored(five))
 	silent.Err = "connection refused"
 	old := answer(stored(six), stored(five))
-	old.NotAsked = map[time.Time]string{five: "it is of an earlier release"}
+	old.NotDeleted = map[time.Time]string{five: "it is of an earlier release"}
 	denied := answer(stored(six), stored(five))
 	denied.Problem = &backup.Problem{Slot: five, Field: "store.s3.credentialsRef", Message: "access is denied"}
 	gone := edits{takenAlong, held, deleted}
@@ -111,7 +111,7 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 				t.Error("it is told twice")
 			}
 			// It has no successor while it is there.
-			if changes := reconciled(of, []controlplanev1.KOKEtcdSnapshot{*told}, test.answer.Report, keepers{}, six); slices.ContainsFunc(changes.Create, func(o *controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.Slot == "20260304T050000Z" }) {
+			if changes := reconciled(of, []controlplanev1.KOKEtcdSnapshot{*told}, test.answer, keepers{}, six); slices.ContainsFunc(changes.Create, func(o *controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.Slot == "20260304T050000Z" }) {
 				t.Error("it is made again")
 			}
 		})

@@ -35,11 +35,11 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (seen Seen, asked bool,
 	now := k.Clock.Now()
 	last, err := rotatedOf(of)
 	follows := followingOf(of, last, objects, answer, now)
-	changes := reconciled(of.ControlPlane, objects, answer.Report, keepersOf(of.ControlPlane, of.Members, answer), now)
+	changes := reconciled(of.ControlPlane, objects, answer, keepersOf(of.ControlPlane, of.Members, answer), now)
 	if follows.create != nil {
 		changes.Create = append(changes.Create, follows.create)
 	}
-	return Seen{Report: answer.Report, Err: answer.Err, Missing: follows.missing}, asked, errors.Join(
+	return Seen{Report: answer.Report, Err: answer.Err, Silent: answer.whoIsSilent(), Missing: follows.missing}, asked, errors.Join(
 		err, k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "", now)), k.keepRecords(ctx, of, changes),
 	)
 }
@@ -91,33 +91,8 @@ func (k *Keeper) membersProbe(of *Facts, wanted, unwanted []time.Time) probe.Pro
 				why := errortext.Steady(err)
 				return probe.Result{Problem: why, Value: Answer{Report: last, Err: why}}
 			}
-			report := said.Report
-			last = report
-			open := missingSlots(wanted, report)
-			var failed []error
-			for _, slot := range open {
-				if !report.Working.Equal(slot) {
-					failed = append(failed, takeSnapshot(ctx, onDutyFirst(members, report), config, slot))
-				}
-			}
-			going := mayGo(unwanted, report, k.Clock.Now())
-			for _, slot := range going {
-				if report.Working.Equal(slot) {
-					continue
-				}
-				if err := deleteSnapshot(ctx, onDutyFirst(members, report), config, slot); err != nil {
-					failed = append(failed, err)
-					said.NotAsked[slot] = errortext.Steady(err)
-				}
-			}
-			problem := ""
-			if len(open)+len(going) > 0 {
-				problem = fmt.Sprintf("%d snapshots are being taken, %d deleted", len(open), len(going))
-			}
-			if err := errors.Join(failed...); err != nil {
-				problem += ": " + errortext.Steady(err)
-			}
-			return probe.Result{Problem: problem, Value: said}
+			last = said.Report
+			return probe.Result{Problem: said.request(ctx, members, config, wanted, unwanted, k.Clock.Now()), Value: said}
 		},
 	}
 }

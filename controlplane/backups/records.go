@@ -38,13 +38,17 @@ func wantedSlots(objects []controlplanev1.KOKEtcdSnapshot, now time.Time) []time
 	var slots []time.Time
 	for i := range objects {
 		object := &objects[i]
-		if object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, conditionsv1.SnapshotVerifiedCondition) == nil &&
-			now.Sub(slotOfObject(object)) < stillNow {
+		if isWanted(object) && now.Sub(slotOfObject(object)) < stillNow {
 			slots = append(slots, slotOfObject(object))
 		}
 	}
 	slices.SortFunc(slots, time.Time.Compare)
 	return slots
+}
+
+// isWanted reports whether people want a snapshot that neither came nor was refused.
+func isWanted(object *controlplanev1.KOKEtcdSnapshot) bool {
+	return object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, conditionsv1.SnapshotVerifiedCondition) == nil
 }
 
 // keepers is who keeps which snapshots on volumes of members.
@@ -94,9 +98,11 @@ func (k keepers) of(slot time.Time, before []string) []string {
 
 // reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed, nor while no
 // member answers, or one that kept the snapshot is silent. Of a store with more snapshots than a report has, the oldest have no object.
-func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report, by keepers, now time.Time) recordChanges {
+func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, by keepers, now time.Time) recordChanges {
 	var records recordChanges
+	report := answer.Report
 	if report == nil || report.Listed.IsZero() {
+		records.Update = unlisted(objects, answer, now)
 		return records
 	}
 	there := map[time.Time]*backup.Snapshot{}
@@ -129,7 +135,7 @@ func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 			records.Delete = append(records.Delete, object)
 			continue
 		default:
-			missing(object, slot, report.Problem, now)
+			missing(object, slot, answer, now)
 		}
 		if !equal(object.Status, objects[i].Status) {
 			records.Update = append(records.Update, object)
@@ -141,6 +147,24 @@ func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 		}
 	}
 	return records
+}
+
+// unlisted are the objects of wanted snapshots while nobody has listed the store: they say why nobody takes the snapshot.
+func unlisted(objects []controlplanev1.KOKEtcdSnapshot, answer Answer, now time.Time) []*controlplanev1.KOKEtcdSnapshot {
+	var changed []*controlplanev1.KOKEtcdSnapshot
+	if answer.Report == nil && answer.Err == "" {
+		return changed // No member was asked yet.
+	}
+	for i := range objects {
+		object := objects[i].DeepCopy()
+		if !isWanted(object) || conditions.IsTrue(object, conditionsv1.SnapshotStoredCondition) {
+			continue
+		}
+		if missing(object, slotOfObject(object), answer, now); !equal(object.Status, objects[i].Status) {
+			changed = append(changed, object)
+		}
+	}
+	return changed
 }
 
 // ofController reports whether the controller made an object, of a snapshot that the store had. One that asks for a snapshot after a rotation
@@ -192,7 +216,7 @@ func describe(object *controlplanev1.KOKEtcdSnapshot, found *backup.Snapshot) {
 }
 
 // missing says of a snapshot that somebody wants why it is not there.
-func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *backup.Problem, now time.Time) {
+func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, answer Answer, now time.Time) {
 	object.Status.Slot = archive.SlotName(slot)
 	if conditions.Get(object, conditionsv1.SnapshotVerifiedCondition) != nil {
 		for _, condition := range []string{conditionsv1.SnapshotStoredCondition, conditionsv1.SnapshotVerifiedCondition} {
@@ -200,15 +224,34 @@ func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *ba
 		}
 		return
 	}
+	reason, lines := whyMissing(slot, answer, now)
+	set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, reason, strings.Join(lines, "\n"))
+}
+
+// whyMissing says why a snapshot that never came is not there yet. While members answer, it names those that do not.
+func whyMissing(slot time.Time, answer Answer, now time.Time) (reason string, lines []string) {
 	if now.Sub(slot) >= stillNow {
-		set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, conditionsv1.SnapshotNotStoredReason, "it could not be taken within a day: create another KOKEtcdSnapshot")
-		return
+		return conditionsv1.SnapshotNotStoredReason, []string{"it could not be taken within a day: create another KOKEtcdSnapshot"}
 	}
-	if problem != nil && problem.Slot.Equal(slot) {
-		set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, conditionsv1.SnapshotNotStoredReason, Text(problem))
-		return
+	if answer.Err != "" {
+		return conditionsv1.SnapshotNotStoredReason, []string{answer.Err}
 	}
-	set(object, conditionsv1.SnapshotStoredCondition, metav1.ConditionFalse, conditionsv1.SnapshotTakingReason, "it is being taken")
+	reason = conditionsv1.SnapshotNotStoredReason
+	switch problem := answer.Problem; {
+	case problem != nil && problem.Slot.Equal(slot):
+		lines = append(lines, Text(problem))
+	case answer.NotTaken[slot] != "":
+		lines = append(lines, answer.NotTaken[slot])
+	default:
+		reason, lines = conditionsv1.SnapshotTakingReason, append(lines, "it is being taken")
+		if problem != nil && problem.Slot.IsZero() { // It may be what the snapshot waits for.
+			lines = append(lines, Text(problem))
+		}
+	}
+	if silent := answer.whoIsSilent(); silent != "" {
+		lines = append(lines, silent)
+	}
+	return reason, lines
 }
 
 func set(object *controlplanev1.KOKEtcdSnapshot, condition string, status metav1.ConditionStatus, reason, message string) {

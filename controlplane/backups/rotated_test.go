@@ -115,7 +115,7 @@ func TestWhatAsksForASnapshotGoesWithIt(t *testing.T) {
 			if test.had {
 				set(&test.object, conditionsv1.SnapshotVerifiedCondition, metav1.ConditionTrue, conditionsv1.SnapshotVerifiedReason, "")
 			}
-			got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{test.object}, &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six)}}, test.by, six)
+			got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{test.object}, Answer{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six)}}}, test.by, six)
 			if len(got.Delete) != test.want {
 				t.Errorf("got %+v", got)
 			}

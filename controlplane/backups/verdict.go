@@ -21,6 +21,8 @@ type Seen struct {
 	// Report is what a member said last, and Err why none did; both are empty before the first time.
 	Report *backup.Report
 	Err    string
+	// Silent names members that do not answer while others do. It is empty when all answer.
+	Silent string
 	// Missing tells people that no verified snapshot was taken since the last rotation of keys ended. It is empty if one was, or if nobody knows.
 	Missing string
 }
@@ -86,6 +88,10 @@ func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 		seen.Report = nil // The member has not read its store yet.
 	}
 	newest := Newest(seen.Report, now)
+	tooOld := []string{newestLine(newest, spec)}
+	if seen.Silent != "" {
+		tooOld = append(tooOld, seen.Silent) // One of them may be on duty.
+	}
 	switch {
 	case seen.Report == nil && seen.Err == "" && len(problems) == 0:
 		return says(metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, "no member has told of its snapshots yet")
@@ -98,9 +104,9 @@ func verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 		// Members may go on.
 		return says(metav1.ConditionUnknown, conditionsv1.HealthUnknownReason, seen.Err, newestLine(newest, spec))
 	case len(problems) > 0:
-		return says(metav1.ConditionFalse, conditionsv1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
+		return says(metav1.ConditionFalse, conditionsv1.StoreUnreachableReason, append(problems, tooOld...)...)
 	}
-	return says(metav1.ConditionFalse, conditionsv1.BackupTooOldReason, newestLine(newest, spec))
+	return says(metav1.ConditionFalse, conditionsv1.BackupTooOldReason, tooOld...)
 }
 
 // inFuture names a snapshot in the future, and says what a person does about it. It returns "" when no snapshot is in the future.

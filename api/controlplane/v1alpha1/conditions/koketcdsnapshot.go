@@ -14,11 +14,11 @@ const (
 	// SnapshotStoredReason of SnapshotStoredCondition: it is in its store.
 	SnapshotStoredReason = "Stored"
 
-	// SnapshotTakingReason of SnapshotStoredCondition: it is being taken.
+	// SnapshotTakingReason of SnapshotStoredCondition: it is being taken. The message names members that do not answer.
 	SnapshotTakingReason = "Taking"
 
-	// SnapshotNotStoredReason of SnapshotStoredCondition: it could not be taken or stored. The message names the field that is wrong,
-	// where one is.
+	// SnapshotNotStoredReason of SnapshotStoredCondition: it could not be taken or stored, or no member takes it. The message names the field
+	// that is wrong, where one is, or the members that refuse, or do not answer.
 	//
 	// Mend what the message names. The next try comes within minutes.
 	SnapshotNotStoredReason = "NotStored"

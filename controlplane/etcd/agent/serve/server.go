@@ -118,7 +118,8 @@ func (a *agent) answerTake(w http.ResponseWriter, r *http.Request) {
 	}
 	slot, now := request.Slot.UTC().Truncate(time.Second), a.Now()
 	if err == nil && (slot.After(now.Add(mostAhead)) || slot.Before(now.Add(-mostBehind))) {
-		err = fmt.Errorf("the slot %s is not of the last day: it is %s here", archive.SlotName(slot), archive.SlotName(now))
+		// The present time would make another message of each answer.
+		err = fmt.Errorf("the slot %s is not of the last day by the clock of the host node of %s: set the clock right", archive.SlotName(slot), a.Member)
 	}
 	if err != nil {
 		http.Error(w, limited(err.Error()), http.StatusBadRequest)
