@@ -123,6 +123,7 @@ func (a *Applier) Apply(ctx context.Context, desired client.Object) (Result, err
 
 // remember keeps that an object is equal to a rendering.
 func (a *Applier) remember(memory settledKey, live client.Object, rendering string) {
+	repairs.WithLabelValues(memory.kind) // Prometheus sees no increase in a series that begins with 1.
 	a.known.Store(memory, live.GetUID())
 	a.settled.Store(memory, settledValue{live.GetResourceVersion(), rendering})
 }

@@ -118,6 +118,7 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 	f.of[key] = now
 	for _, component := range etcdcomponent.Components() {
 		labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
+		operator.Recoveries.WithLabelValues(labels...) // Prometheus sees no increase in a series that begins with 1.
 		recordMembers(seen.Health(component), labels)
 		recordDecision(in.Restoring[component] != "", seen.Etcd[component], labels)
 		if size, inUse, quota := databaseOf(seen.Health(component)); size > 0 {

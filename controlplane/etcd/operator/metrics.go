@@ -5,7 +5,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Recoveries counts replacements of lost members that have begun. Package metrics drops the series of tenants that are gone.
+// Recoveries counts replacements of lost members that have begun. Package metrics begins the series of a tenant with 0, and drops those of
+// tenants that are gone.
 var Recoveries = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "kok_etcd_recoveries_total",
 	Help: "Replacements of members of an etcd cluster that lost their data or their host node.",
