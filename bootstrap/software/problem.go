@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Problem is an error with the Result of a run.
@@ -57,10 +59,7 @@ func ResultOf(err error) Result {
 	if prefix := "component " + result.Component + ": "; result.Component != "" && !strings.Contains(result.Message, prefix) {
 		result.Message = prefix + result.Message
 	}
-	result.Message = strings.ReplaceAll(WithoutSecrets(result.Message), "\n", "; ")
-	if len(result.Message) > maxMessage {
-		result.Message = strings.ToValidUTF8(result.Message[:maxMessage], "") + "..."
-	}
+	result.Message = errortext.Short(strings.ReplaceAll(WithoutSecrets(result.Message), "\n", "; "), maxMessage)
 	return result
 }
 

@@ -220,7 +220,7 @@ func bound(r *backup.Report) {
 		for _, name := range []*string{&s.Reason, &s.TenantUID, &s.Member, &s.EncryptionKeyID, &s.EtcdVersion, &s.StorageVersion, &s.SHA256} {
 			cut(name, 64)
 		}
-		cut(&s.Message, maxMessage)
+		s.Message = errortext.Short(s.Message, maxMessage)
 	}
 	cut(&r.Member, maxName)
 	cut(&r.KeysID, 64)
@@ -228,7 +228,7 @@ func bound(r *backup.Report) {
 		if p != nil {
 			cut(&p.Field, maxName)
 			cut(&p.Reason, maxName)
-			cut(&p.Message, maxMessage)
+			p.Message = errortext.Short(p.Message, maxMessage)
 		}
 	}
 }

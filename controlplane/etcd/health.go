@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
@@ -285,10 +286,7 @@ const (
 
 // told is the first part of a text of a member.
 func told(text string) string {
-	if len(text) <= longestTold {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longestTold], "") + "…"
+	return errortext.Short(text, longestTold)
 }
 
 // toldError shortens the text of an error that a member caused.

@@ -10,6 +10,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Version is the Kubernetes version that a pod runs; empty for one that has none, or has ended.
@@ -87,9 +88,5 @@ func lastLine(message string) string {
 	if i := strings.LastIndexByte(message, '\n'); i >= 0 {
 		message = message[i+1:]
 	}
-	const limit = 300
-	if len(message) > limit {
-		message = strings.ToValidUTF8(message[:limit], "") + "…"
-	}
-	return message
+	return errortext.Short(message, 300)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
@@ -86,12 +87,7 @@ func Behind(ctx context.Context, guard *tenantapi.Guard, reader client.Reader, w
 
 // oneLine is a text from the tenant as a part of a line of a condition.
 func oneLine(text string) string {
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text[:min(len(text), lookedAt)]), " "), "")
-	if len(text) <= longest {
-		return text
-	}
-	const cut = "…"
-	return strings.ToValidUTF8(text[:longest-len(cut)], "") + cut
+	return errortext.Short(strings.ToValidUTF8(strings.Join(strings.Fields(text[:min(len(text), lookedAt)]), " "), ""), longest)
 }
 
 // reason says why a pod does not tell that its node has what is wanted; empty when it does.

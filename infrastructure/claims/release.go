@@ -3,26 +3,26 @@ package claims
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Release ends the claim of a host, and begins the quarantine; nil for none. A quarantine that a person began stays until that
 // person ends it. Only then is the host cleaned up, because the person may be working on it.
 func (c *Claims) Release(ctx context.Context, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
 	if quarantine != nil {
-		quarantine.Reason = shorten(quarantine.Reason)
+		quarantine.Reason = errortext.Short(quarantine.Reason, maxReason)
 	}
 	err := c.patchHost(ctx, host, func() {
 		host.Spec.Claim = nil
 		if quarantine != nil && byPerson(host) {
 			host.Spec.UncleanInstanceID = quarantine.InstanceID
 			quarantine = &infrav1.HostQuarantine{
-				Since: host.Spec.Quarantine.Since, Reason: shorten(host.Spec.Quarantine.Reason + "; " + quarantine.Reason),
+				Since: host.Spec.Quarantine.Since, Reason: errortext.Short(host.Spec.Quarantine.Reason+"; "+quarantine.Reason, maxReason),
 			}
 		}
 		if quarantine != nil {
@@ -60,7 +60,7 @@ func (c *Claims) EndCleanUp(ctx context.Context, host *infrav1.IDCHost, failed e
 		before := host.Spec.Quarantine
 		host.Spec.Quarantine = nil
 		if failed != nil {
-			host.Spec.Quarantine = &infrav1.HostQuarantine{Since: before.Since, Reason: shorten(fmt.Sprintf("the host is back, but its clean-up failed: %v", failed))}
+			host.Spec.Quarantine = &infrav1.HostQuarantine{Since: before.Since, Reason: errortext.Short(fmt.Sprintf("the host is back, but its clean-up failed: %v", failed), maxReason)}
 		}
 	})
 }
@@ -74,10 +74,3 @@ func (c *Claims) quarantine(ctx context.Context, host *infrav1.IDCHost, change f
 
 // maxReason is the length of a quarantine's reason, as the schema has it.
 const maxReason = 4096
-
-func shorten(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxReason-3], "") + "..."
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // ownedHostConditions are the conditions that the controller sets.
@@ -37,10 +37,7 @@ func setHostConditions(host *infrav1.IDCHost, seen hostSeen, answered bool, user
 }
 
 func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	if len(message) > longestMessage {
-		message = strings.ToValidUTF8(message[:longestMessage], "") + "…"
-	}
-	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: errortext.Short(message, longestMessage)}
 }
 
 // longestMessage is the most bytes of a message: an API server takes 32 KiB, and refuses all of a status with a longer one.

@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // runner is what reconciles see of a background.Runner.
@@ -114,7 +115,7 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 	was := conditions.GetReason(host, infrav1.HealthyCondition) == infrav1.InUseReason
 	setHostConditions(host, seen, answered, user)
 	if !was && conditions.GetReason(host, infrav1.HealthyCondition) == infrav1.InUseReason {
-		r.recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.InUseReason, "Probe", "%s", shortNote(seen.problem.Message))
+		r.recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.InUseReason, "Probe", "%s", errortext.Short(seen.problem.Message, longestNote))
 	}
 	return ctrl.Result{}, nil
 }

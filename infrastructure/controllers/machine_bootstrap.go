@@ -22,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/nodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 const (
@@ -88,17 +89,17 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	}
 	s.progress = seen
 	if refused := seen.refused(); refused != nil && conditions.GetReason(s.machine, infrav1.BootstrappedCondition) != infrav1.InUseReason {
-		r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, infrav1.InUseReason, "Bootstrap", "%s", shortNote(inUse(host, refused, leaveMachine)))
+		r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, infrav1.InUseReason, "Bootstrap", "%s", errortext.Short(inUse(host, refused, leaveMachine), longestNote))
 	}
 	if problem := seen.progress.Software; seen.failed() && problem != nil {
 		if reason := softwareReason(problem); conditions.GetReason(s.machine, infrav1.BootstrappedCondition) != reason {
-			r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, reason, "Bootstrap", "%s", shortNote(softwareFailed(host.Name, problem)))
+			r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, reason, "Bootstrap", "%s", errortext.Short(softwareFailed(host.Name, problem), longestNote))
 		}
 	}
 	if seen.done() {
 		r.event(s.machine, "Bootstrapped", "Bootstrap", "cloud-init made a node of IDCHost %s", host.Name)
 		if avoided := sourcesAvoided(seen.progress.Avoided); avoided != "" {
-			r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, "SourcesAvoided", "Bootstrap", "%s", shortNote("on IDCHost "+host.Name+" "+avoided))
+			r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, "SourcesAvoided", "Bootstrap", "%s", errortext.Short("on IDCHost "+host.Name+" "+avoided, longestNote))
 		}
 	}
 	return nil

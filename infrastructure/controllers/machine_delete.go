@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // reconcileDelete releases the machine's host, clean or in quarantine, and removes the finalizer. It needs only the host:
@@ -117,18 +117,12 @@ func (r *MachineReconciler) giveBack(ctx context.Context, c *claims.Claims, mach
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("The host is in quarantine", "IDCHost", klog.KObj(host), "reason", quarantine.Reason)
-	r.recorder.Eventf(host, machine, corev1.EventTypeWarning, "Quarantined", "CleanUp", "%s", shortNote(quarantine.Reason))
+	r.recorder.Eventf(host, machine, corev1.EventTypeWarning, "Quarantined", "CleanUp", "%s", errortext.Short(quarantine.Reason, longestNote))
 	return nil
 }
 
-// shortNote is a text that an Event accepts (at most 1 kB).
-func shortNote(text string) string {
-	const most = 1000
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
-}
+// longestNote is the most bytes of a note: an API server refuses an Event with a longer one.
+const longestNote = 1024
 
 // removeFinalizer lets the API server delete the machine.
 func (r *MachineReconciler) removeFinalizer(ctx context.Context, machine *infrav1.IDCMachine) error {

@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/redact"
 )
 
@@ -23,17 +24,9 @@ func Tidy(text string) string {
 // MaxLine is the greatest length of a host's line in a message, in bytes.
 const MaxLine = 1000
 
-// dots end a line that was cut, and begin a tail.
-const dots = "..."
-
-// Line makes a text from a host one line, fit for a message. A line of more than length bytes is cut there, and ends with
-// dots. A line that was cut stays as it is when it is cut again.
+// Line makes a text from a host one line of at most length bytes, fit for a message.
 func Line(text string, length int) string {
-	text = Tidy(strings.Join(strings.Fields(text), " "))
-	if len(strings.TrimSuffix(text, dots)) <= length {
-		return text
-	}
-	return strings.ToValidUTF8(text[:length], "") + dots
+	return errortext.Short(Tidy(strings.Join(strings.Fields(text), " ")), length)
 }
 
 // maxTail is the length of the end of an output in a message, in bytes.
@@ -49,7 +42,7 @@ func Tail(output []byte) string {
 	for !utf8.RuneStart(text[0]) {
 		text = text[1:]
 	}
-	return dots + text
+	return "..." + text
 }
 
 // Named says for people what each thing is.

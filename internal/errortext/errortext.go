@@ -1,4 +1,4 @@
-// Package errortext turns errors into texts for conditions.
+// Package errortext turns errors, and other texts of any length, into texts for conditions and Events.
 package errortext
 
 import (
@@ -19,16 +19,24 @@ func Steady(err error) string { return SteadyText(err.Error()) }
 
 // SteadyText is Steady for a text.
 func SteadyText(text string) string {
-	return short(presentTime.ReplaceAllString(ownAddress.ReplaceAllString(short(text), ""), "the present time"))
+	return Short(presentTime.ReplaceAllString(ownAddress.ReplaceAllString(Short(text, longest), ""), "the present time"), longest)
 }
 
 // longest is how many bytes of an error a condition has. The error may quote an answer of any
 // length.
 const longest = 2048
 
-func short(text string) string {
-	if len(text) <= longest {
+// cut is the end of a text that was cut.
+const cut = "…"
+
+// Short is a text in at most so many bytes. It cuts a longer one between two letters, and ends it with "…" where that has room. It returns a
+// text that it cut as it is when it is given it again. An API server that counts letters and not bytes takes the text, too.
+func Short(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:longest], "") + "…"
+	if most < len(cut) {
+		return ""
+	}
+	return strings.ToValidUTF8(text[:most-len(cut)], "") + cut
 }

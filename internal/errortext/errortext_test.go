@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
@@ -44,6 +46,42 @@ func TestWhatIsAnotherOneEachTimeIsLeftOut(t *testing.T) {
 		if got := Steady(errors.New(text)); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A text that is cut within a letter is no valid UTF-8, and an API server refuses the whole status.
+func TestLongTextsAreCutBetweenLetters(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		most int
+		want string
+	}{
+		"an empty one stays":                     {"", 5, ""},
+		"a short one stays":                      {"short", 6, "short"},
+		"one of just that length stays":          {"short", 5, "short"},
+		"a longer one has a mark at its end":     {"longer", 5, "lo…"},
+		"it is not cut within two bytes":         {"aéb-more", 5, "a…"},
+		"nor within three":                       {"日本語日本語", 8, "日…"},
+		"nor within four":                        {"a😀b-more", 7, "a…"},
+		"a letter that just has room is there":   {"日本語日本語", 9, "日本…"},
+		"bytes that are no letters are left out": {"a\xffb-more", 6, "ab…"},
+		"the mark alone":                         {"long", 3, "…"},
+		"there is no room for the mark":          {"long", 2, ""},
+		"there is no room":                       {"long", 0, ""},
+		"there is less than that":                {"long", -1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Short(test.text, test.most)
+			if got != test.want || !utf8.ValidString(got) {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			if again := Short(got, max(test.most, 0)); again != got {
+				t.Errorf("%q, and again %q", got, again)
+			}
+		})
+	}
+	if got := Steady(errors.New(strings.Repeat("é", longest))); len(got) > longest || !strings.HasSuffix(got, "é…") {
+		t.Errorf("an error has %d bytes", len(got))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Outcome is what became of a try.
@@ -102,10 +104,5 @@ func (r *Report) WriteFile(path string) error {
 
 // short is an answer on one line.
 func short(text string) string {
-	const most = 300
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most]) + "..."
-	}
-	return text
+	return errortext.Short(strings.Join(strings.Fields(text), " "), 300)
 }

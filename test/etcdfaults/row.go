@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/registers"
 )
@@ -80,12 +81,7 @@ func seconds(d time.Duration) string {
 
 // short is a text in one line.
 func short(text string) string {
-	const most = 200
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most]) + "..."
-	}
-	return text
+	return errortext.Short(strings.Join(strings.Fields(text), " "), 200)
 }
 
 // Figures are those of all rows together; none without rows.

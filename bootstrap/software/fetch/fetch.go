@@ -25,6 +25,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/unpack"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Dir is where downloads are, by their SHA-256.
@@ -183,7 +184,7 @@ func (f *Fetcher) round(ctx context.Context, sum, component string, sources []so
 		if noRoom(err) {
 			full = err
 		}
-		failures[s.shown()] = bounded(s.shown() + ": " + software.WithoutSecrets(plain(err).Error()))
+		failures[s.shown()] = errortext.Short(s.shown()+": "+software.WithoutSecrets(plain(err).Error()), maxFailure)
 		f.tell("avoided %s", failures[s.shown()])
 		if passing(err) {
 			again = append(again, s)
@@ -209,13 +210,6 @@ func (f *Fetcher) within(ctx context.Context, s source, sum string) (int64, erro
 
 // maxFailure bounds the message about one source, because part of it comes from the server.
 const maxFailure = 512
-
-func bounded(text string) string {
-	if len(text) <= maxFailure {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxFailure], "") + "..."
-}
 
 // tell says a line.
 func (f *Fetcher) tell(format string, args ...any) {

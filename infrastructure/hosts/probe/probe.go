@@ -30,10 +30,10 @@ var diskFolders = []string{"/", "/var/lib", "/var/lib/cloud", "/var/lib/containe
 // maxMessage bounds the message of a problem in which a host names a path.
 const maxMessage = 1024
 
-// Bytes that fields of an IDCHost's status have room for. Longer texts are cut, and end with three dots.
+// Bytes that fields of an IDCHost's status have room for. Longer texts are cut.
 const (
-	maxArchitecture = 61
-	maxSystem       = 253
+	maxArchitecture = 64
+	maxSystem       = 256
 )
 
 // Problem says what is wrong with a host: Reason for programs, Message for people.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Container is the name of the init container that looks at the data directory before etcd starts.
@@ -171,13 +173,13 @@ func (f Facts) Encode() ([]byte, error) {
 		case excess <= 0:
 			return b.Bytes(), nil
 		case f.Message == "" && f.Seed != "":
-			f.Seed = cut(f.Seed, min(excess, len(f.Seed)/2+1))
+			f.Seed = errortext.Short(f.Seed, len(f.Seed)-min(excess, len(f.Seed)/2+1))
 			continue
 		case f.Message == "":
 			return nil, fmt.Errorf("facts of a data directory have %d bytes, and %d is the most", b.Len(), MaxBytes)
 		}
 		// A quotation mark has two bytes in JSON: what is too long there may be longer than the message.
-		f.Message = cut(f.Message, min(excess, len(f.Message)/2+1))
+		f.Message = errortext.Short(f.Message, len(f.Message)-min(excess, len(f.Message)/2+1))
 	}
 }
 
@@ -193,25 +195,7 @@ func printable(text string) string {
 
 // bounded is what may be said of a seed.
 func bounded(text string) string {
-	text = printable(text)
-	if excess := len(text) - maxSeed; excess > 0 {
-		return cut(text, excess)
-	}
-	return text
-}
-
-const ellipsis = "..."
-
-// cut takes at least so many bytes off the end of a text.
-func cut(text string, excess int) string {
-	keep := max(0, len(text)-excess-len(ellipsis))
-	for keep > 0 && !utf8.RuneStart(text[keep]) {
-		keep--
-	}
-	if keep == 0 {
-		return ""
-	}
-	return text[:keep] + ellipsis
+	return errortext.Short(printable(text), maxSeed)
 }
 
 // Decode reads what Encode wrote. What a newer agent says beside is left out; a state that is not known is an error.

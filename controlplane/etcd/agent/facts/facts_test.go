@@ -64,7 +64,7 @@ func TestWhatIsSaidOfASeedIsBounded(t *testing.T) {
 				t.Errorf("%v: %d bytes: %s", err, len(text), text)
 			}
 			again, err := Decode(string(text))
-			if err != nil || !strings.HasPrefix(again.Seed, "KeyMissing: ") || len(again.Seed) > maxSeed || !strings.HasSuffix(again.Seed, ellipsis) || !utf8.ValidString(again.Seed) {
+			if err != nil || !strings.HasPrefix(again.Seed, "KeyMissing: ") || len(again.Seed) > maxSeed || !strings.HasSuffix(again.Seed, "…") || !utf8.ValidString(again.Seed) {
 				t.Errorf("%v: %q", err, again.Seed)
 			}
 			if strings.ContainsAny(again.Seed, "\n\x00") {
@@ -156,10 +156,10 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s cannot be read: %v", text, err)
 		}
-		if !strings.HasSuffix(again.Message, ellipsis) {
+		if !strings.HasSuffix(again.Message, "…") {
 			again.Message = read.Message
 		}
-		if strings.HasSuffix(again.Seed, ellipsis) {
+		if strings.HasSuffix(again.Seed, "…") {
 			again.Seed = read.Seed
 		}
 		if again.Message = read.Message; again != read {

@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/look"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // kind is what a problem is of.
@@ -74,20 +75,12 @@ const maxMessage = 500
 
 // limited is a message for people: printable, and not too long.
 func limited(text string) string {
-	text = strings.Map(func(r rune) rune {
+	return errortext.Short(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, text)
-	if len(text) <= maxMessage {
-		return text
-	}
-	keep := maxMessage
-	for !utf8.RuneStart(text[keep]) {
-		keep--
-	}
-	return text[:keep] + "..."
+	}, text), maxMessage)
 }
 
 // report is what the agent knows.

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Program starts this program again as one that calls Main with its standard input and output.
@@ -229,7 +230,7 @@ func cause(said string) string {
 	return limited(first)
 }
 
-func limited(line string) string { return line[:min(len(line), 500)] }
+func limited(line string) string { return errortext.Short(line, 500) }
 
 // head keeps the beginning of what is written.
 type head struct {
