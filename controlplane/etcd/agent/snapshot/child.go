@@ -12,12 +12,16 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	utl "go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
@@ -119,7 +123,27 @@ func (o order) carryOut() (done, error) {
 		// etcdutl counts from the last record.
 		config.RevisionBump, config.MarkCompacted = uint64(d.Raised-last), true //nolint:gosec // Raised is larger.
 	}
-	return d, utl.NewV3(logger()).Restore(config)
+	if err := utl.NewV3(logger()).Restore(config); err != nil {
+		return done{}, err
+	}
+	return d, disarm(filepath.Join(o.Dir, "member", "snap", "db"))
+}
+
+// disarm ends the alarms NOSPACE that a restored database has of the former members. A restore waits until the new member is well, which it is
+// not with an alarm, and the operator ends no alarm before the restore is over. An etcd that still has no room raises an alarm of its own.
+func disarm(database string) error {
+	db := backend.NewDefaultBackend(logger(), database)
+	alarms := schema.NewAlarmBackend(logger(), db)
+	all, err := alarms.GetAllAlarms()
+	for _, alarm := range all {
+		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			alarms.MustDeleteAlarm(alarm)
+		}
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("end the alarms NOSPACE: %w", err)
+	}
+	return nil
 }
 
 // logger tells why etcd's packages end this program.

@@ -26,6 +26,7 @@
 //
 //   - What a survivor has is not changed.
 //   - What is restored is there whole, or not at all, and never on top of data.
+//   - What is restored of a full etcd has no alarm NOSPACE, with which it would take no writes.
 //   - A snapshot is deleted only when there is a newer one that is verified.
 //   - Snapshots that others may have changed are read by a child process: they may end it, and not this one.
 package snapshot

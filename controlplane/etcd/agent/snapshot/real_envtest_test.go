@@ -22,6 +22,7 @@ import (
 
 	"filippo.io/age"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -119,9 +120,9 @@ type world struct {
 
 const uid = "0b1c2d3e-0000-0000-0000-000000000001"
 
-func newWorld(t testing.TB, keys int) *world {
+func newWorld(t testing.TB, keys int, flags ...string) *world {
 	t.Helper()
-	w := &world{server: startServer(t, filepath.Join(t.TempDir(), "data"), "http://"+loopback.Free(t).String()), dir: t.TempDir()}
+	w := &world{server: startServer(t, filepath.Join(t.TempDir(), "data"), "http://"+loopback.Free(t).String(), flags...), dir: t.TempDir()}
 	w.put(0, keys)
 	w.member = memberOf(t, w.server)
 	var err error
@@ -313,6 +314,37 @@ func TestLeasesOfASnapshotEndByThemselves(t *testing.T) {
 		}
 	}
 	t.Error("the key is there for ever")
+}
+
+// A full etcd takes no writes, and its snapshot has the alarm. A restore waits for an etcd that is well, and nobody ends alarms meanwhile. The
+// file is as large as it was: with the same quota the new etcd would raise an alarm of its own.
+func TestWhatIsRestoredFromAFullEtcdTakesWrites(t *testing.T) {
+	const quota = 4 << 20
+	w := newWorld(t, 10, fmt.Sprintf("--quota-backend-bytes=%d", quota))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var full error
+	for i := 0; full == nil; i++ {
+		_, full = w.client.Put(ctx, fmt.Sprintf("/registry/large/%d", i), strings.Repeat("x", quota/16))
+	}
+	if !errors.Is(full, rpctypes.ErrNoSpace) {
+		t.Fatalf("etcd does not become full: %v", full)
+	}
+	w.take(slot)
+	_, err := w.reader().Verify(ctx, w.find(slot), etcdProgram(), t.TempDir())
+	must(t, err)
+	target := w.target()
+	_, err = w.reader().Restore(ctx, w.find(slot), target)
+	must(t, err)
+
+	restored := startServer(t, target.DataDir, target.PeerURL)
+	alarms, err := restored.client.AlarmList(ctx)
+	if err != nil || len(alarms.Alarms) != 0 {
+		t.Errorf("what is restored has the alarms %v: %v", alarms, err)
+	}
+	if _, err := restored.client.Put(ctx, "/registry/more", "x"); err != nil {
+		t.Errorf("what is restored takes no writes: %v", err)
+	}
 }
 
 // The same through an S3 server: one that goes up in parts, of which most cannot be compressed.
