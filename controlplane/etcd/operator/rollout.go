@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rollout"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
@@ -66,7 +67,6 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 	fragmented := c.fragmented(health, etcdcomponent.VolumeSize(set))
 	for ordinal, end := workloads.Ordinals(set); ordinal < end; ordinal++ {
 		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: int(ordinal)}
-		member.Cordoned = slices.Contains(c.Cordoned, member.Name)
 		if i := hostpods.Index(pods, member.Name); i >= 0 {
 			if err := c.addPod(ctx, &member, set, &pods[i]); err != nil {
 				return state, err
@@ -90,10 +90,11 @@ func (c *cluster) addPod(ctx context.Context, member *rollout.Member, set *appsv
 	member.Exists, member.Host = true, pod.Spec.NodeName
 	member.Outdated = outdated(set, pod)
 	member.Ready, member.Stopping = hostpods.Available(pod, set.Spec.MinReadySeconds, c.operator.clock.Now()), pod.DeletionTimestamp != nil
-	if hostpods.Ready(pod) || member.Host == "" {
-		return nil
-	}
 	var err error
+	member.Cordoned, err = cordon.PodIsOn(ctx, c.Host.Live, pod)
+	if err != nil || hostpods.Ready(pod) || member.Host == "" {
+		return err
+	}
 	member.Lost, err = hostpods.NodeIsLost(ctx, c.Host.Live, member.Host)
 	return err
 }

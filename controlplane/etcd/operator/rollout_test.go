@@ -147,6 +147,13 @@ func TestWhichMemberOfEtcdIsReplaced(t *testing.T) {
 			unready(e, 0)
 			e.nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}}
 		}, podName(names.EtcdData, 0), "is replaced", ""},
+		"the host of one takes no pods": {func(e *rollingEtcd) {
+			e.nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Unschedulable: true}}}
+		}, podName(names.EtcdData, 1), "is replaced", ""},
+		"the host of the only one that is not up to date takes no pods": {func(e *rollingEtcd) {
+			e.nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Unschedulable: true}}}
+			e.pods[0].Labels[appsv1.ControllerRevisionHashLabelKey], e.pods[1].Labels[appsv1.ControllerRevisionHashLabelKey] = "new", "new"
+		}, "", "host node n2, where member blue-etcd-data-2 is, is cordoned, and a new pod may start nowhere else: uncordon it", ""},
 		"they were ready for long enough":     {func(e *rollingEtcd) { e.set.Spec.MinReadySeconds = 30 }, podName(names.EtcdData, 2), "is replaced", ""},
 		"they were not ready for long enough": {func(e *rollingEtcd) { e.set.Spec.MinReadySeconds = 31 }, "", "is not ready", ""},
 		"it is another pod by now": {func(e *rollingEtcd) {

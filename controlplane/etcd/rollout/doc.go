@@ -9,6 +9,7 @@
 //     etcd itself says that they take part.
 //   - A bad change can be taken back: the member that it broke goes first, whatever the others are like.
 //   - A member on a host that the host cluster does not hear from is left alone: it may well be running.
+//   - A member that works on a cordoned host node stays until the cordon ends, because its new pod might not start. The others go.
 //   - The leader goes last, and gives its lead away first, so that members lose nothing that they forward to it.
 //   - While the members of the cluster change, no member that works is stopped. One that is broken and out of date
 //     is replaced also then.

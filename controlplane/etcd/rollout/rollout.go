@@ -63,7 +63,12 @@ func Decide(s State) Action {
 	if s.Volatile {
 		return Action{Reason: "members keep their data in their pods, and would lose it"}
 	}
-	next := slices.MinFunc(outdated, before)
+	free := slices.DeleteFunc(slices.Clone(outdated), Member.stays)
+	if len(free) == 0 {
+		m := slices.MinFunc(outdated, before)
+		return Action{Reason: fmt.Sprintf("host node %s, where member %s is, is cordoned, and a new pod may start nowhere else: uncordon it", m.Host, m.Name)}
+	}
+	next := slices.MinFunc(free, before)
 	if reason := s.blocks(next); reason != "" {
 		return Action{Reason: reason}
 	}
@@ -115,6 +120,10 @@ func before(a, b Member) int {
 // broken reports whether a member certainly does not run: its host says that it is not ready, and it does
 // not answer either. One that only has lost the others answers.
 func (m Member) broken() bool { return !m.Ready && !m.Answers && !m.Lost }
+
+// stays reports whether a member is left as it is, because it works, and its pod may be unable to start again: its volume, or the place that
+// others have, may tie it to a node that takes no pods.
+func (m Member) stays() bool { return m.Cordoned && !m.Lost && !m.broken() }
 
 // blocks says why a member cannot be stopped now; empty when it can.
 func (s State) blocks(next Member) string {

@@ -106,6 +106,16 @@ func TestDecide(t *testing.T) {
 		"all hosts are away":                          {state: cluster(3, of(0, lost), of(1, lost), of(2, lost)), waits: "host-0"},
 		"the host cluster alone does not hear of one": {state: cluster(3, of(0, cut)), waits: "host-0"},
 
+		"the host node of one takes no pods":               {state: cluster(3, of(2, cordoned)), replace: name(1)},
+		"... and all others are up to date":                {state: cluster(3, of(0, updated), of(1, updated), of(2, cordoned)), waits: "host node host-2, where member " + name(2) + " is, is cordoned, and a new pod may start nowhere else: uncordon it"},
+		"... and it leads":                                 {state: cluster(3, of(0, cordoned), of(1, updated), of(2, updated)), waits: "uncordon it"},
+		"... and its pod is not ready":                     {state: cluster(3, of(0, updated), of(1, updated), of(2, cordoned, unready)), waits: "uncordon it"},
+		"... and it does not work":                         {state: cluster(3, of(0, updated), of(1, updated), of(2, cordoned, down)), replace: name(2)},
+		"... and it is not heard from":                     {state: cluster(3, of(0, updated), of(1, updated), of(2, cordoned, lost)), waits: "does not hear from host-2"},
+		"the host node of the only member takes no pods":   {state: cluster(1, of(0, cordoned)), waits: "uncordon it"},
+		"... and it does not work anyway":                  {state: cluster(1, of(0, cordoned, down)), replace: name(0)},
+		"... and it is up to date":                         {state: cluster(1, of(0, cordoned, updated))},
+		"the host nodes of all take no pods":               {state: cluster(3, of(0, cordoned), of(1, cordoned), of(2, cordoned)), waits: "host-2"},
 		"a change that broke one is taken back":            {state: cluster(3, of(0, updated), of(1, updated), of(2, down)), replace: name(2)},
 		"one is broken, and another follows on the change": {state: cluster(3, of(2, down)), replace: name(2)},
 		"the first one is broken":                          {state: cluster(3, of(0, down)), replace: name(0)},
@@ -139,7 +149,7 @@ func TestAQuorumOutlivesEveryStep(t *testing.T) {
 	states := []func(*Member){
 		func(*Member) {}, updated, unready, silent, alone, down, stopping, told, missing, lost, cut,
 		func(m *Member) { updated(m); down(m) }, func(m *Member) { updated(m); unready(m) }, func(m *Member) { updated(m); lost(m) },
-		func(m *Member) { lost(m); m.Stopping = true },
+		func(m *Member) { lost(m); m.Stopping = true }, cordoned,
 	}
 	counts := func(m Member) bool { return m.Exists && !m.Stopping && (m.Ready && m.InQuorum) }
 	broken := func(m Member) bool { return !m.Ready && !m.Answers && !m.Lost }
@@ -167,6 +177,9 @@ func TestAQuorumOutlivesEveryStep(t *testing.T) {
 			}
 			if !gone.Exists || !gone.Outdated || gone.Stopping || gone.Lost {
 				t.Errorf("%+v: it replaces %+v", s.Members, gone)
+			}
+			if gone.Cordoned && !broken(gone) {
+				t.Errorf("%+v: it replaces %s, which works on a cordoned host node", s.Members, gone.Name)
 			}
 			if !broken(gone) && left < size/2+1 && size > 1 {
 				t.Errorf("%+v: it replaces %s, and %d are left", s.Members, gone.Name, left)
