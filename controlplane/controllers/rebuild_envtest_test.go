@@ -209,6 +209,54 @@ func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
 	}
 }
 
+// The first survivor cannot begin. Another member, whose host node was off when etcd lost its quorum, has its data, and begins in its place.
+func TestAnotherSurvivorIsNamedWhenTheFirstCannotBegin(t *testing.T) {
+	t.Parallel()
+	tt := restorable(t, 3)
+	const first, second = "blue-etcd-data-2", "blue-etcd-data-1"
+	tt.host.broken = func(pod *corev1.Pod) bool {
+		return pod.Name == "blue-etcd-data-0" || pod.Name == second && !tt.founds(second)
+	}
+	tt.host.refuses = func(pod *corev1.Pod) string {
+		if pod.Name == first && tt.founds(first) {
+			return "there are no data to salvage"
+		}
+		return ""
+	}
+	ask := func(survivor string, givenUp ...string) metav1.Time {
+		edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Etcd.GivenUp = givenUp })
+		return tt.requestRestore(controlplanev1.EtcdRestoreSpec{Survivor: survivor})
+	}
+	ask(first, "blue-etcd-data-0", second)
+	tt.settle()
+	if record, message := tt.record(), conditions.GetMessage(tt.controlPlane(), conditionsv1.EtcdRecoveringCondition); record.Phase != rebuild.Founding ||
+		!strings.Contains(message, "member "+first+" has yet to answer as the first one of the new etcd, with its own data. If it cannot begin with them, name another survivor") {
+		t.Fatalf("the record is %+v, and EtcdRecovering says %q", record, message)
+	}
+	requested := ask(second, "blue-etcd-data-0")
+	for range manyRounds {
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tt.host.work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if tt.record().Phase == rebuild.Over {
+			break
+		}
+	}
+	if record := tt.record(); record.Phase != rebuild.Over || record.Seed != second || record.Restore != rebuild.Stamp(requested.Time) {
+		tt.expectReconciled("another survivor", "")
+		t.Errorf("the record is %+v", record)
+	}
+}
+
+// founds reports whether a member is told to begin a new etcd.
+func (tt *tenantTest) founds(member string) bool {
+	seed, err := backup.DecodeSeed(tt.backupFiles()[backup.SeedFile])
+	return err == nil && seed.Member == member
+}
+
 // restorable is a tenant that works, with a snapshot, on host nodes that are heard from.
 func restorable(t *testing.T, members int, edits ...func(*controlplanev1.KOKControlPlane)) *tenantTest {
 	t.Helper()

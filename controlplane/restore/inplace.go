@@ -98,6 +98,9 @@ func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebui
 	switch action.Kind {
 	case rebuild.Refuse:
 		step.Refused, step.Says = errors.New(step.Progress.field()+": "+action.Reason), step.Progress.refusal
+		if record := step.Progress.Record; record.UnderWay() && step.Says == "" {
+			step.Says = fmt.Sprintf("the restore of %s is not over, and a later one is refused, as the condition Reconciled says", record.Restore)
+		}
 	case rebuild.Stop:
 		step.Says, step.Result = action.Reason, flow.Waiting(action.Reason)
 		r.EndOperator(client.ObjectKeyFromObject(of.ControlPlane))

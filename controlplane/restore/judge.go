@@ -65,23 +65,27 @@ func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, 
 	if storage == controlplanev1.EtcdStorageEmptyDir {
 		return fmt.Sprintf("survivor: the data of %s go with its pod, for spec.etcd.data.storage.type is %s: restore a snapshot", name, controlplanev1.EtcdStorageEmptyDir)
 	}
+	former, voters := state.FormerMembers()
+	// No quorum could return when that restore began, and none of its members ran since.
+	anotherSurvivor := state.Record.UnderWay() && state.Record.FromSurvivor()
 	var members, left []string
-	for _, m := range state.Next.Members {
+	for _, m := range former {
 		members = append(members, m.Name)
 		i := hostpods.Index(pods, m.Name)
 		_, heard := state.Heard[m.Host]
-		if !slices.Contains(state.GivenUp, m.Name) && (i < 0 && heard || i >= 0 && !lostData(&pods[i])) {
+		aside := anotherSurvivor && m.Name == state.Record.Seed // It put its data aside, and has them still.
+		if !slices.Contains(state.GivenUp, m.Name) && (i < 0 && heard || i >= 0 && (aside || !lostData(&pods[i]))) {
 			left = append(left, m.Name)
 		}
 	}
 	switch {
 	case len(members) == 0:
-		return "survivor: the data etcd is being founded anew, and has no members yet: name a snapshot"
+		return "survivor: the data etcd has no members yet: name a snapshot"
 	case !slices.Contains(members, name):
 		return fmt.Sprintf("survivor names %s, which is no member of the data etcd: name one of %s", name, strings.Join(members, ", "))
 	case !slices.Contains(left, name):
 		return fmt.Sprintf("survivor names %s, whose data are lost, or which is given up: name another member, or a snapshot", name)
-	case len(left) > state.Next.Voters/2:
+	case len(left) > voters/2 && !anotherSurvivor:
 		return fmt.Sprintf("survivor: members %s have their data and are a majority, so that a quorum can return: have their pods run again, or name in spec.etcd.givenUp those whose data are lost", strings.Join(left, ", "))
 	}
 	for _, other := range left {

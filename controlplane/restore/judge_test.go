@@ -74,12 +74,58 @@ func TestNoFirstRestoreBeginsWhileNothingNewIsRendered(t *testing.T) {
 	}
 }
 
-// While a restore is under way, its members have put their data aside.
-func TestNoSurvivorIsNamedWhileEtcdIsFoundedAnew(t *testing.T) {
-	state := rebuild.State{Next: rebuild.Record{Seed: "m-1"}}
-	got := judgeSurvivor(controlplanev1.EtcdStoragePersistentVolumeClaim, state, nil, nil)
-	if want := "survivor: the data etcd is being founded anew, and has no members yet: name a snapshot"; got != want {
+// A control plane whose status lists no members, for its etcd is founded anew from m-0, which did not begin.
+func TestAnotherSurvivorIsNamedWhileEtcdIsFoundedAnew(t *testing.T) {
+	const quorum = "survivor: members m-1, m-2 have their data and are a majority"
+	pod := *tried("there are no data to salvage", 2)
+	pod.Name = "m-0"
+	for name, test := range map[string]struct {
+		record  rebuild.Record
+		heard   []string
+		givenUp []string
+		seed    string
+		says    string
+	}{
+		"another one":                       {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, nil, "m-1", ""},
+		"the same once more":                {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, nil, "m-0", ""},
+		"one whose host node is not heard":  {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h2"}, nil, "m-1", "survivor names m-1, whose data are lost, or which is given up"},
+		"one that is given up":              {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, []string{"m-1"}, "m-1", "survivor names m-1, whose data are lost, or which is given up"},
+		"one that there is not":             {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, nil, "m-9", "survivor names m-9, which is no member of the data etcd: name one of m-0, m-1, m-2"},
+		"it was founded with a snapshot":    {rebuild.Record{Begins: &rebuild.Ask{Snapshot: "one"}}, []string{"h0", "h1", "h2"}, nil, "m-1", quorum},
+		"... and a majority is given up":    {rebuild.Record{Begins: &rebuild.Ask{Snapshot: "one"}}, []string{"h0", "h1", "h2"}, []string{"m-0", "m-2"}, "m-1", ""},
+		"it was founded by another release": {rebuild.Record{}, []string{"h0", "h1", "h2"}, nil, "m-1", quorum},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := rebuild.State{Next: rebuild.Record{Seed: test.seed}, Record: test.record, GivenUp: test.givenUp, Heard: map[string]string{}}
+			state.Record.Phase, state.Record.Seed, state.Record.Voters = rebuild.Founding, "m-0", 3
+			for i := range 3 {
+				state.Record.Members = append(state.Record.Members, rebuild.Member{Name: fmt.Sprint("m-", i), Host: fmt.Sprint("h", i)})
+			}
+			for _, host := range test.heard {
+				state.Heard[host] = "uid"
+			}
+			got := judgeSurvivor(controlplanev1.EtcdStoragePersistentVolumeClaim, state, []corev1.Pod{pod}, nil)
+			if (got == "") != (test.says == "") || !strings.HasPrefix(got, test.says) {
+				t.Errorf("it says %q", got)
+			}
+		})
+	}
+	got := judgeSurvivor(controlplanev1.EtcdStoragePersistentVolumeClaim, rebuild.State{Next: rebuild.Record{Seed: "m-1"}}, nil, nil)
+	if want := "survivor: the data etcd has no members yet: name a snapshot"; got != want {
 		t.Errorf("it says %q", got)
+	}
+}
+
+// Else the condition EtcdRecovering would say that nothing is restored, and the request could be taken away.
+func TestARequestThatIsRefusedHidesNoRestoreThatIsUnderWay(t *testing.T) {
+	for phase, want := range map[rebuild.Phase]string{
+		rebuild.Stopping: "the restore of " + first + " is not over, and a later one is refused", rebuild.Founding: "is not over", rebuild.Over: "",
+	} {
+		step := Step{Progress: Progress{Record: rebuild.Record{Restore: first, Phase: phase}}}
+		(&Restorer{}).take(t.Context(), &Facts{}, &step, rebuild.Action{Kind: rebuild.Refuse, Reason: "its data are lost"})
+		if !strings.Contains(step.Says, want) || (step.Says == "") != (want == "") || step.Refused == nil {
+			t.Errorf("%s: it says %q, and refuses with %v", phase, step.Says, step.Refused)
+		}
 	}
 }
 

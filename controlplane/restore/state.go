@@ -32,10 +32,13 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 	}
 	state.ClusterID = etcdclusters.Status(of.ControlPlane, names.EtcdData).ClusterID
 	begins := state.Record.Restore != state.Request
-	if p.Founding() && !begins {
-		if !p.Founded(of.ControlPlane) {
-			state.ClusterID, state.Refusal = "", p.refusal
+	if p.Founding() && !p.Founded(of.ControlPlane) {
+		state.Refusal = p.refusal
+		if state.ClusterID == state.Record.ClusterID {
+			state.ClusterID = ""
 		}
+	}
+	if p.Founding() && (!begins || p.Founded(of.ControlPlane)) {
 		return state, nil
 	}
 	pods, err := hostpods.List(ctx, of.Host.Live, of.Cluster)
@@ -127,10 +130,8 @@ func (r *Restorer) keepers(ctx context.Context, of *Facts, name string) (keepers
 // seedOf chooses the member that begins with a snapshot: the first one that can read it and whose host node is heard from, or else the first
 // one.
 func seedOf(in *components.Input, state rebuild.State, reads func(member string) bool) string {
-	wanted, members := etcdcomponent.Data.Wanted(in), state.Next.Members
-	if state.Record.UnderWay() { // Status lists none while etcd is founded anew.
-		members = state.Record.Members
-	}
+	wanted := etcdcomponent.Data.Wanted(in)
+	members, _ := state.FormerMembers()
 	for _, name := range wanted {
 		i := slices.IndexFunc(members, func(m rebuild.Member) bool { return m.Name == name })
 		if i < 0 {

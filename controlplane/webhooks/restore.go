@@ -72,8 +72,9 @@ func validateFoundAnewChange(before *controlplanev1.KOKControlPlane, after contr
 // snapshot, or the control plane would stay stopped. It also refuses an older request, such as one in a manifest from before.
 func validateRestoreChange(before *controlplanev1.KOKControlPlane, after controlplanev1.EtcdSpec, now time.Time, path *field.Path) field.ErrorList {
 	was, is := before.Spec.Etcd.Restore, after.Restore
-	exists := etcdclusters.Bootstrapped(before, names.EtcdData) || conditions.IsTrue(before, conditionsv1.InitializedCondition)
-	last := etcdclusters.Status(before, names.EtcdData).RestoredAt
+	data := etcdclusters.Status(before, names.EtcdData)
+	exists := etcdclusters.Bootstrapped(before, names.EtcdData) || data.Restoring != nil || conditions.IsTrue(before, conditionsv1.InitializedCondition)
+	last, restoring := data.RestoredAt, data.Restoring
 	var errs field.ErrorList
 	switch {
 	case is == nil && was == nil || is != nil && was != nil && *is == *was:
@@ -90,6 +91,13 @@ func validateRestoreChange(before *controlplanev1.KOKControlPlane, after control
 		errs = append(errs, field.Invalid(path.Child("requestedAt"), is.RequestedAt.UTC().Format(time.RFC3339), fmt.Sprintf("must be later than %s, when the restore was asked for that is over, or what was written since would be lost again: set it to the present time", last.UTC().Format(time.RFC3339))))
 	case is.RequestedAt.After(now.Add(mostAhead)):
 		errs = append(errs, field.Invalid(path.Child("requestedAt"), is.RequestedAt.UTC().Format(time.RFC3339), fmt.Sprintf("must not be later than in %s, or no other restore could follow: set it to the present time", mostAhead)))
+	case restoring != nil && !is.RequestedAt.After(restoring.RequestedAt.Time) && !isUnderWay(is, restoring):
+		errs = append(errs, field.Invalid(path.Child("requestedAt"), is.RequestedAt.UTC().Format(time.RFC3339), fmt.Sprintf("must be later than %s, when the restore was asked for that is under way, or it goes on as it began: set it to the present time", restoring.RequestedAt.UTC().Format(time.RFC3339))))
 	}
 	return errs
+}
+
+// isUnderWay reports whether a restore is the one that is under way.
+func isUnderWay(asked *controlplanev1.EtcdRestoreSpec, restoring *controlplanev1.EtcdRestoringStatus) bool {
+	return asked.RequestedAt.Equal(&restoring.RequestedAt) && asked.Snapshot == restoring.Snapshot && asked.Survivor == restoring.Survivor
 }

@@ -21,8 +21,11 @@ func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
 	at := func(after time.Duration) etcd {
 		return &controlplanev1.EtcdRestoreSpec{Snapshot: "a", RequestedAt: metav1.NewTime(now.Add(after))}
 	}
+	another := func(after time.Duration) etcd {
+		return &controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-1", RequestedAt: at(after).RequestedAt}
+	}
 	begins := &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}
-	const empty, founded, initialized, restoring, restored = "empty", "founded", "initialized", "restoring", "restored"
+	const empty, founded, initialized, restoring, foundedAnew, restored = "empty", "founded", "initialized", "restoring", "founded anew", "restored"
 	for name, test := range map[string]struct {
 		before, after etcd
 		is            string
@@ -45,6 +48,10 @@ func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
 		"... of a control plane without data":                      {nil, at(0), empty, "restore.requestedAt"},
 		"... of one that still begins with a snapshot":             {begins, at(0), empty, "restore.requestedAt"},
 		"another one is asked for while one is under way":          {at(0), at(time.Second), restoring, ""},
+		"... at the time of that one":                              {at(0), another(0), restoring, "restore.requestedAt"},
+		"... before that one":                                      {at(0), another(-time.Second), restoring, "restore.requestedAt"},
+		"... of a control plane that never worked":                 {at(0), another(time.Second), foundedAnew, ""},
+		"the one that is under way is asked for again":             {another(time.Second), at(0), restoring, ""},
 		"one is taken away that is under way":                      {at(0), nil, restoring, "restore"},
 		"one is taken away that has ended, or never began":         {at(0), nil, initialized, ""},
 		"requestedAt is taken away":                                {at(0), begins, initialized, "restore"},
@@ -56,6 +63,9 @@ func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
 			before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(test.is == founded || test.is == restored)}}
 			if test.is == restored {
 				before.Status.Etcd[0].RestoredAt = at(-time.Minute).RequestedAt
+			}
+			if test.is == restoring || test.is == foundedAnew {
+				before.Status.Etcd[0].Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: at(0).RequestedAt, Snapshot: at(0).Snapshot}
 			}
 			if test.is == initialized || test.is == restoring {
 				conditions.Set(before, metav1.Condition{Type: conditionsv1.InitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized"})

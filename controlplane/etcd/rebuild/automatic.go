@@ -145,8 +145,7 @@ func (r Record) Another(candidates []Candidate) (ask Ask, member string) {
 	return Ask{}, ""
 }
 
-// CannotBegin tells people that the seed cannot begin with a snapshot, what else was tried, and the way out. No survivor can be named any
-// more: the data of all members were put aside.
+// CannotBegin tells people that the seed cannot begin with a snapshot, what else was tried, and the way out.
 func (r Record) CannotBegin(why string) string {
 	others := ""
 	if len(r.Tried) > 0 {

@@ -15,8 +15,10 @@
 //   - Etcd is not founded while a majority of the former members may run: there are never two clusters that take writes.
 //   - Data of former clusters never start again. Members learn the IDs of these clusters before they start, and put such data
 //     aside. The ID that the new cluster will have is known beforehand, for etcd makes it of the peer URL and the token.
-//   - Another request while one is under way begins from the start. An older one than the last is refused: a manifest that nobody
-//     changed since, and that makes the object anew, restores nothing again.
+//   - Another request while one is under way begins from the start, also one for another survivor: members that did not begin have
+//     their data. Once the seed answers, the restore is over, whatever is asked for by then, and the other request is judged anew.
+//   - An older request than the last is refused: a manifest that nobody changed since, and that makes the object anew, restores
+//     nothing again.
 //
 // # What is recorded
 //

@@ -35,6 +35,8 @@ type Action struct {
 // Decide says what to do next.
 func Decide(s State) Action {
 	switch {
+	case s.answered(): // Whatever is asked for by now: until this restore is over, API servers do not start.
+		return s.finish()
 	case s.Request == "" && s.Record.UnderWay():
 		return Action{Kind: Wait, Reason: fmt.Sprintf("the restore of %s is under way, and spec.etcd.restore was taken away: set it again, with that time or a later one as requestedAt", s.Record.Restore)}
 	case !s.Asked():
@@ -58,9 +60,7 @@ func (s State) begin() Action {
 	next := s.Next
 	next.Restore, next.Phase = s.Request, Stopping
 	next.Former = union(s.Record.Former, s.Next.Former, s.Record.ClusterID, s.ClusterID)
-	if s.Record.UnderWay() { // An earlier restore is not over: its former members may still run, and new ones have not joined.
-		next.Members, next.Voters = s.Record.Members, s.Record.Voters
-	}
+	next.Members, next.Voters = s.FormerMembers()
 	return Action{Kind: Write, Record: next}
 }
 
@@ -76,10 +76,11 @@ func (s State) refusal() string {
 		return fmt.Sprintf("host nodes %s are not heard from, and pods %s may run there: bring the host nodes back, or name their members in spec.etcd.givenUp if they are gone for good",
 			hosts(unreachable), names(unreachable))
 	}
-	unknown := slices.DeleteFunc(slices.Clone(s.Next.Members), func(m Member) bool {
+	members, voters := s.FormerMembers()
+	unknown := slices.DeleteFunc(slices.Clone(members), func(m Member) bool {
 		return slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Name == m.Name }) // It can be stopped.
 	})
-	if away := s.MayRun(unknown); majority(len(away), s.Next.Voters) {
+	if away := s.MayRun(unknown); majority(len(away), voters) {
 		return s.nameGivenUp(away)
 	}
 	return ""
@@ -112,12 +113,23 @@ func (s State) reachable() []Pod {
 
 // found waits until the seed answers.
 func (s State) found() Action {
-	if s.ClusterID != s.Record.ClusterID {
-		if s.Refusal != "" {
-			return Action{Kind: Wait, Reason: s.Refusal}
-		}
-		return Action{Kind: Wait, Reason: fmt.Sprintf("member %s has yet to answer as the first one of the new etcd", s.Record.Seed)}
+	if s.Refusal != "" {
+		return Action{Kind: Wait, Reason: s.Refusal}
 	}
+	reason := fmt.Sprintf("member %s has yet to answer as the first one of the new etcd", s.Record.Seed)
+	if s.Record.FromSurvivor() {
+		reason += ", with its own data. If it cannot begin with them, name another survivor or a snapshot in spec.etcd.restore, with the present time as requestedAt"
+	}
+	return Action{Kind: Wait, Reason: reason}
+}
+
+// answered reports whether the seed has answered as a member of the new etcd, and that is not recorded.
+func (s State) answered() bool {
+	return s.Record.Phase == Founding && s.ClusterID == s.Record.ClusterID
+}
+
+// finish ends the restore of the record.
+func (s State) finish() Action {
 	next := s.Record
 	next.Phase = Over
 	return Action{Kind: Write, Record: next}

@@ -64,6 +64,12 @@ func gone(pods ...string) func(*State) {
 	}
 }
 
+// fromSurvivor is a restore from the data of m-0.
+func fromSurvivor(s *State) { s.Record.Begins = &Ask{Survivor: "m-0"} }
+
+// later is a later request than the one of the record, while status lists no members.
+func later(s *State) { s.Request, s.Next = second, Record{Seed: "m-1", ClusterID: "newer"} }
+
 func givenUp(members ...string) func(*State) { return func(s *State) { s.GivenUp = members } }
 
 func TestDecide(t *testing.T) {
@@ -94,6 +100,12 @@ func TestDecide(t *testing.T) {
 		"a later request while one stops":                    {at(Stopping, func(s *State) { s.Request = second }), Write, Stopping, ""},
 		"an older request than the one that is over":         {at(Over, func(s *State) { s.Request, s.Record.Restore = first, second }), Refuse, "", "before the last restore, of " + second},
 		"an older request while one stops":                   {at(Stopping, func(s *State) { s.Request, s.Record.Restore = first, second }), Refuse, "", "set requestedAt to the present time"},
+		"a survivor has not answered":                        {at(Founding, stopped, fromSurvivor), Wait, "", "If it cannot begin with them, name another survivor or a snapshot in spec.etcd.restore"},
+		"another survivor is named while it is founded":      {at(Founding, stopped, fromSurvivor, later), Write, Stopping, ""},
+		"... and is refused":                                 {at(Founding, stopped, fromSurvivor, later, func(s *State) { s.Problem = "its data are lost" }), Refuse, "", "its data are lost"},
+		"... and a host node with a majority is off":         {at(Founding, stopped, fromSurvivor, later, unheard("h1", "h2")), Refuse, "", "members m-1, m-2 may run"},
+		"... after the first one has answered":               {at(Founding, stopped, fromSurvivor, later, func(s *State) { s.ClusterID = "new" }), Write, Over, ""},
+		"the seed has answered, and nothing is asked for":    {at(Founding, stopped, func(s *State) { s.Request, s.ClusterID = "", "new" }), Write, Over, ""},
 		"a control plane that never had members":             {asked(func(s *State) { s.Next.Members, s.Next.Voters, s.Pods = nil, 0, nil }), Write, Stopping, ""},
 		"pods run yet":                                       {at(Stopping), Stop, "", "pods have yet to stop: m-0, m-1, m-2, api"},
 		"a pod has no host node":                             {at(Stopping, stopped, func(s *State) { s.Pods = []Pod{{"m-0", ""}} }), Stop, "", "m-0"},
@@ -118,7 +130,7 @@ func TestDecide(t *testing.T) {
 }
 
 func TestARecordKeepsWhatMustNeverStartAgain(t *testing.T) {
-	later := func(s *State) {
+	another := func(s *State) {
 		s.Request, s.ClusterID = second, "seen"
 		s.Next = Record{Seed: "m-1", ClusterID: "newer", Members: three()[:1], Voters: 1}
 	}
@@ -131,12 +143,12 @@ func TestARecordKeepsWhatMustNeverStartAgain(t *testing.T) {
 			Record{first, Stopping, "m-0", "new", []string{"old", "seen"}, three(), 3, nil, false, "", nil},
 		},
 		"another one after it": {
-			at(Over, later),
+			at(Over, another),
 			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three()[:1], 1, nil, false, "", nil},
 		},
 		// Nobody may have seen the cluster that the first one founded, and its members of before may not have stopped.
 		"another one while it founds": {
-			at(Founding, later),
+			at(Founding, another),
 			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false, "", nil},
 		},
 	} {

@@ -84,7 +84,7 @@ type State struct {
 	GivenUp []string
 	// Refusal is why the seed cannot begin, and what a person does, for people; empty while nothing is wrong.
 	Refusal string
-	// ClusterID is that of the cluster whose member answered last.
+	// ClusterID is that of the cluster whose member answered last. It is that of the new cluster only when its seed was well.
 	ClusterID string
 }
 
@@ -96,6 +96,18 @@ type Pod struct {
 
 // UnderWay reports whether a restore has begun and is not over.
 func (r Record) UnderWay() bool { return r.Phase == Stopping || r.Phase == Founding }
+
+// FromSurvivor reports whether the new etcd begins with the data of a survivor.
+func (r Record) FromSurvivor() bool { return r.Begins != nil && r.Begins.Survivor != "" }
+
+// FormerMembers are the members whose data the control plane had last, and how many of them voted. Until a restore is over, these are
+// those that it began with: they may still run, and new ones have not joined.
+func (s State) FormerMembers() (members []Member, voters int) {
+	if s.Record.UnderWay() {
+		return s.Record.Members, s.Record.Voters
+	}
+	return s.Next.Members, s.Next.Voters
+}
 
 // Asked reports whether a restore is asked for that is not over.
 func (s State) Asked() bool {

@@ -179,7 +179,11 @@ func memberNames(of *controlplanev1.KOKControlPlane) []string {
 // request writes what is asked for. Members that an earlier restore gave up may be back, so they are not given up again.
 func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
 	r.replaces = conditions.GetReason(of, conditionsv1.EtcdRecoveringCondition) == conditionsv1.RestoringReason
-	last := etcdclusters.Status(of, names.EtcdData).RestoredAt
+	data := etcdclusters.Status(of, names.EtcdData)
+	last := data.RestoredAt
+	if data.Restoring != nil && data.Restoring.RequestedAt.After(last.Time) {
+		last = data.Restoring.RequestedAt
+	}
 	if asked := of.Spec.Etcd.Restore; asked != nil && asked.RequestedAt.After(last.Time) {
 		last = asked.RequestedAt
 	}
