@@ -132,7 +132,7 @@ func (r *restorer) whole(ctx context.Context, objects store.Store, entry listing
 		"%s is not there with the %d bytes that its manifest says: choose another snapshot", entry.Manifest.Object, entry.Manifest.Encrypted.Bytes))
 }
 
-// latest is the newest verified snapshot.
+// latest is the newest verified snapshot that is not in the future.
 func (r *restorer) latest(ctx context.Context, objects store.Store, all []*opened) (listing.Entry, *opened, error) {
 	found, of, err := entries(ctx, objects, all)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *restorer) latest(ctx context.Context, objects store.Store, all []*opene
 	for i, e := range found {
 		switch {
 		case e.Err == nil && archive.IsInFuture(e.Slot, time.Now()):
-			r.cluster.Say("The snapshot %s is left out: it is in the future, so its data are older than its name says", archive.SlotName(e.Slot))
+			r.cluster.Say("The snapshot %s is left out: %s", archive.SlotName(e.Slot), inFutureMessage)
 		case e.Verified():
 			return e, of[i], nil
 		case e.Err != nil:
@@ -153,7 +153,7 @@ func (r *restorer) latest(ctx context.Context, objects store.Store, all []*opene
 	if len(found) == 0 {
 		return listing.Entry{}, nil, r.noSnapshot()
 	}
-	return listing.Entry{}, nil, fmt.Errorf("--%s: none of the %d snapshots is verified and genuine; look into another store", flagLatest, len(found))
+	return listing.Entry{}, nil, fmt.Errorf("--%s: none of the %d snapshots is verified, genuine and not in the future; look into another store, or name one by --%s", flagLatest, len(found), flagSlot)
 }
 
 func (r *restorer) noSnapshot() error {

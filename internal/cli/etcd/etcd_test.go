@@ -40,7 +40,7 @@ func TestSnapshotsAreShownTheNewestFirst(t *testing.T) {
 		of("green", "green-1", "20260304T120000Z"),
 		whole,
 		of("blue", "blue-new", ""),
-	}, "blue")
+	}, "blue", now)
 	var out bytes.Buffer
 	if err := printRows(&out, rows, now); err != nil {
 		t.Fatal(err)
@@ -57,10 +57,39 @@ blue-1: it is not what [31m the member had
 	}
 }
 
+// A host node with a wrong clock took the one that is a day ahead. Clocks may differ by minutes.
+func TestASnapshotInTheFutureIsNotShownAsTheNewest(t *testing.T) {
+	verified := condition(verifiedCondition, metav1.ConditionTrue, "Verified", "")
+	ahead, skewed := of("blue", "blue-ahead", "20260305T120000Z", verified), of("blue", "blue-skewed", "20260304T121000Z", verified)
+	ahead.Status.TakenAt, skewed.Status.TakenAt = metav1.NewTime(now.Add(24*time.Hour)), metav1.NewTime(now.Add(10*time.Minute))
+	refused := of("blue", "blue-refused", "20260306T120000Z", condition(verifiedCondition, metav1.ConditionFalse, "HashDiffers", "it differs"))
+	rows := rowsOf([]controlplanev1.KOKEtcdSnapshot{
+		ahead, of("blue", "blue-1", "20260304T100000Z", verified), refused, skewed, of("blue", "blue-new", ""),
+	}, "blue", now)
+	var out bytes.Buffer
+	if err := printRows(&out, rows, now); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAME           SLOT               TAKEN    VERIFIED   REVISION   SIZE   REASON
+blue-new       -                  -        unknown    -          -      -
+blue-skewed    20260304T121000Z   in 10m   yes        -          -      -
+blue-1         20260304T100000Z   -        yes        -          -      -
+blue-refused   20260306T120000Z   -        no         -          -      HashDiffers
+blue-ahead     20260305T120000Z   in 24h   yes        -          -      InFuture
+
+blue-refused: it differs
+
+blue-ahead: it is in the future: the clock of its host node was wrong, so its data are older than its name says; restore it if no other one will do
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestPeopleSeeWhichMembersKeepASnapshot(t *testing.T) {
 	kept := of("blue", "blue-2", "20260304T110000Z", condition(verifiedCondition, metav1.ConditionTrue, "Verified", ""))
 	kept.Status.Members = []string{"blue-etcd-0", "blue-etcd-2"}
-	rows := rowsOf([]controlplanev1.KOKEtcdSnapshot{kept, of("blue", "blue-1", "20260304T100000Z")}, "blue")
+	rows := rowsOf([]controlplanev1.KOKEtcdSnapshot{kept, of("blue", "blue-1", "20260304T100000Z")}, "blue", now)
 	var out bytes.Buffer
 	if err := printRows(&out, rows, now); err != nil {
 		t.Fatal(err)

@@ -150,6 +150,10 @@ func (r *inPlaceRestorer) choose(ctx context.Context, of *controlplanev1.KOKCont
 	}
 	r.asks.Snapshot = name
 	taken := snapshot.Status.TakenAt
+	if isInFuture(snapshot.Status.Slot, time.Now()) {
+		return fmt.Sprintf("What was written after the snapshot is lost: it has all up to revision %d, and nobody knows when it was taken, for %s",
+			snapshot.Status.Revision, inFutureMessage), nil
+	}
 	return fmt.Sprintf("What was written after the snapshot is lost: it has all up to revision %d, and was taken %s ago, at %s",
 		snapshot.Status.Revision, duration.HumanDuration(time.Since(taken.Time)), taken.UTC().Format(time.RFC3339)), nil
 }

@@ -19,20 +19,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/output"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 )
 
 const listLong = `Show the snapshots of a control plane's data etcd, the newest first: one line each, and for those that are refused why.
+Those in the future come last: a host node with a wrong clock took them, so nobody may take one for the newest.
 
   NAME       of the KOKEtcdSnapshot
   SLOT       the snapshot's name in its store
-  TAKEN      how long ago it was taken
+  TAKEN      how long ago it was taken, by the clock of its host node
   VERIFIED   yes once an etcd started from it and had what its member had; only such a one is restored
   REVISION   of etcd, with all before it
   SIZE       in the store
-  REASON     why it is refused
+  REASON     why it is refused; InFuture for one in the future
   MEMBERS    whose volumes have it, where members keep snapshots on volumes of their own
 
 Name the Cluster or its KOKControlPlane. The snapshots of a control plane that is gone are shown by "kok etcd restore --dry-run".`
@@ -41,7 +43,7 @@ const listExample = `  # When the last one was taken, and whether it can be rest
   kok etcd list blue
 
   # The name of the newest verified one
-  kok etcd list blue --output json | jq --raw-output 'map(select(.verified == "yes"))[0].name'`
+  kok etcd list blue --output json | jq --raw-output 'map(select(.verified == "yes" and .reason == null))[0].name'`
 
 func newList(cluster *access.Cluster) *cobra.Command {
 	var format output.Format
@@ -73,14 +75,15 @@ func list(ctx context.Context, cluster *access.Cluster, name string, format outp
 	if err := reader.List(ctx, snapshots, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list the KOKEtcdSnapshots of namespace %s: %w", namespace, err)
 	}
-	rows := rowsOf(snapshots.Items, of)
+	now := time.Now()
+	rows := rowsOf(snapshots.Items, of, now)
 	if format.IsData() {
 		return format.Write(cluster.Out, rows)
 	}
 	if len(rows) == 0 {
 		return explainNone(ctx, cluster, reader, client.ObjectKey{Namespace: namespace, Name: of})
 	}
-	return printRows(cluster.Out, rows, time.Now())
+	return printRows(cluster.Out, rows, now)
 }
 
 // explainNone says why a control plane has no snapshots.
@@ -118,15 +121,15 @@ type row struct {
 	StoredBytes   int64       `json:"storedBytes,omitempty"`
 	// Members are those whose volumes have the snapshot, where members keep snapshots on volumes of their own.
 	Members []string `json:"members,omitempty"`
-	// Reason and Message are of the condition that is False, Stored before Verified.
+	// Reason and Message are of the condition that is False, Stored before Verified. Else they tell of a snapshot in the future.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 
 	created time.Time
 }
 
-// rowsOf are the snapshots of a control plane, the newest first. One that is not taken yet comes before those.
-func rowsOf(snapshots []controlplanev1.KOKEtcdSnapshot, controlPlane string) []row {
+// rowsOf are the snapshots of a control plane, the newest first. One that is not taken yet comes before those, one in the future after them.
+func rowsOf(snapshots []controlplanev1.KOKEtcdSnapshot, controlPlane string, now time.Time) []row {
 	rows := []row{}
 	for i := range snapshots {
 		if s := &snapshots[i]; s.Spec.ControlPlaneName == controlPlane {
@@ -140,7 +143,36 @@ func rowsOf(snapshots []controlplanev1.KOKEtcdSnapshot, controlPlane string) []r
 		}
 		return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(a.Name, b.Name))
 	})
-	return rows
+	return futureLast(rows, now)
+}
+
+const (
+	// inFutureReason is the reason in the row of a snapshot in the future.
+	inFutureReason = "InFuture"
+	// inFutureMessage says what is wrong with a snapshot in the future.
+	inFutureMessage = "it is in the future: the clock of its host node was wrong, so its data are older than its name says"
+)
+
+// isInFuture reports whether a snapshot is of a host node with a wrong clock.
+func isInFuture(slot string, now time.Time) bool {
+	at, err := archive.ParseSlot(slot)
+	return err == nil && archive.IsInFuture(at, now)
+}
+
+// futureLast puts snapshots in the future behind the others, and tells of them. A snapshot that is refused keeps its own reason.
+func futureLast(rows []row, now time.Time) []row {
+	others, future := []row{}, []row{}
+	for _, r := range rows {
+		if !isInFuture(r.Slot, now) {
+			others = append(others, r)
+			continue
+		}
+		if r.Reason == "" {
+			r.Reason, r.Message = inFutureReason, inFutureMessage+"; restore it if no other one will do"
+		}
+		future = append(future, r)
+	}
+	return append(others, future...)
 }
 
 func rowOf(s *controlplanev1.KOKEtcdSnapshot) row {
@@ -183,7 +215,9 @@ func printRows(out io.Writer, rows []row, now time.Time) error {
 	for _, r := range rows {
 		var taken, revision, size string
 		if !r.Taken.IsZero() {
-			taken = duration.HumanDuration(now.Sub(r.Taken.Time))
+			if taken = duration.HumanDuration(now.Sub(r.Taken.Time).Abs()); r.Taken.After(now) {
+				taken = "in " + taken
+			}
 		}
 		if r.Revision > 0 {
 			revision = strconv.FormatInt(r.Revision, 10)

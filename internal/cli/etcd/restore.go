@@ -26,7 +26,7 @@ was taken with, and a KOKEtcdSnapshot. Then create the Cluster and its KOKContro
 rotated since, they have the new control plane encrypt everything by another key. Nothing is overwritten.
 
   --slot SLOT      a snapshot by its name in the store
-  --latest         the newest one that is verified
+  --latest         the newest one that is verified and not in the future
   --dry-run        write nothing; without --slot and --latest show the snapshots that the store has
 
 The store is a bucket (--s3-...), or a PersistentVolumeClaim (--claim), whose files this machine does not see: give the newest
@@ -207,6 +207,9 @@ func (r *restorer) restore(ctx context.Context, objects store.Store, identities 
 		}
 		p.replaced = keys.material.Replaced(all[0].material)
 		p.slot = archive.SlotName(entry.Slot)
+		if isInFuture(p.slot, time.Now()) {
+			r.cluster.Say("The snapshot %s is taken, although %s", p.slot, inFutureMessage)
+		}
 		p.of = fmt.Sprintf(" of %s/%s, taken %s at revision %d", m.Cluster.Namespace, m.Cluster.Name, m.Taken.UTC().Format(time.RFC3339), m.Revision)
 	} else {
 		r.cluster.Say("The snapshot itself is on a volume that this machine does not see: the member of etcd that restores it checks it")
@@ -236,7 +239,8 @@ func (r *restorer) show(ctx context.Context, objects store.Store, all []*opened)
 	for _, e := range found {
 		rows = append(rows, rowOfEntry(e))
 	}
-	if err := printRows(r.cluster.Out, rows, time.Now()); err != nil {
+	now := time.Now()
+	if err := printRows(r.cluster.Out, futureLast(rows, now), now); err != nil {
 		return err
 	}
 	r.cluster.Say("Choose one by --%s, or the newest verified one by --%s", flagSlot, flagLatest)
