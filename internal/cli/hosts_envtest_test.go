@@ -128,6 +128,13 @@ func TestAHostIsAdded(t *testing.T) {
 		s := s.in(t)
 		s.expect(0, []string{"seven\n", "twelve\n"}, "__complete", "hosts", "check", "eight", "")
 	})
+	t.Run("and one that is well, and in quarantine, cannot be used", func(t *testing.T) {
+		s := s.in(t)
+		s.has("seven", host)
+		host.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "the fan"}
+		must[any](t)(nil, environment.Client.Update(t.Context(), host))
+		s.expect(1, []string{"cannot be used after 5s: Available: Quarantined: in quarantine", "the fan", `'{"spec":{"quarantine":null}}'`}, append(command, "--timeout", "5s")...)
+	})
 }
 
 func TestAHostThatNoControllerLooksAtIsToldOf(t *testing.T) {

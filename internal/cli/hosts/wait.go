@@ -17,7 +17,7 @@ import (
 // pollInterval is how often the host is read while the command waits.
 const pollInterval = time.Second
 
-// wait waits until the controller found the host to be well, and prints what it found.
+// wait waits until the host can be used, and prints what the controller found.
 func (a *adder) wait(ctx context.Context) error {
 	key := client.ObjectKey{Namespace: a.namespace, Name: a.name}
 	if a.flags.timeout <= 0 {

@@ -3,6 +3,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,7 +99,7 @@ func wayOut(host *infrav1.IDCHost, reason string) string {
 	}
 }
 
-// Missing is what keeps a host from being well; empty for nothing.
+// Missing is what keeps a host from being used; empty for nothing, and for a host that a machine has and can go on with.
 func Missing(host *infrav1.IDCHost) string {
 	if paused := conditions.Get(host, clusterv1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
 		return "the host is paused: " + paused.Message
@@ -107,14 +108,21 @@ func Missing(host *infrav1.IDCHost) string {
 		return "the controller did not look at it yet; if that stays so, see whether it runs: kubectl get pods --all-namespaces --selector cluster.x-k8s.io/provider=infrastructure-idc"
 	}
 	var left []string
-	for _, name := range []string{infrav1.ReachableCondition, infrav1.HealthyCondition} {
+	for _, name := range []string{infrav1.ReachableCondition, infrav1.HealthyCondition, infrav1.AvailableCondition} {
 		found := conditions.Get(host, name)
 		switch {
 		case found == nil:
 			left = append(left, name+" is not known yet")
-		case found.Status != metav1.ConditionTrue && found.Reason != infrav1.NotReachableReason:
+		case found.Status == metav1.ConditionTrue || slices.Contains(notMissing, found.Reason):
+		default:
 			left = append(left, fmt.Sprintf("%s: %s: %s", name, found.Reason, found.Message))
+			if way := wayOut(host, found.Reason); name == infrav1.AvailableCondition && way != "" {
+				left = append(left, way)
+			}
 		}
 	}
 	return strings.Join(left, "; ")
 }
+
+// notMissing are reasons of conditions that are not true, and say nothing that another condition does not say. A claimed host is used.
+var notMissing = []string{infrav1.NotReachableReason, infrav1.NotHealthyReason, infrav1.ClaimedReason}

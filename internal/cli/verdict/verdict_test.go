@@ -61,3 +61,40 @@ func TestAHostIsJudgedByItsConditions(t *testing.T) {
 		})
 	}
 }
+
+// A host that is well may be kept from use all the same.
+func TestWhatKeepsAHostFromUseIsTold(t *testing.T) {
+	yes, no := metav1.ConditionTrue, metav1.ConditionFalse
+	reachable, healthy := condition("Reachable", yes, infrav1.ReachableReason, ""), condition("Healthy", yes, infrav1.HealthyReason, "")
+	const wayOut = `; once it is put right: kubectl patch idchost seven --namespace team --type=merge -p '{"spec":{"quarantine":null}}'`
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		want       string
+	}{
+		"free":             {[]metav1.Condition{reachable, healthy, condition("Available", yes, "Free", "")}, ""},
+		"a machine has it": {[]metav1.Condition{reachable, healthy, condition("Available", no, "Claimed", "claimed by IDCMachine m")}, ""},
+		"in quarantine":    {[]metav1.Condition{reachable, healthy, condition("Available", no, "Quarantined", "in quarantine: the fan")}, "Available: Quarantined: in quarantine: the fan" + wayOut},
+		"its machine is lost": {
+			[]metav1.Condition{reachable, healthy, condition("Available", no, "ClaimLost", "its machine is gone")}, "Available: ClaimLost: its machine is gone"},
+		"being deleted": {[]metav1.Condition{reachable, healthy, condition("Available", no, "Deleting", "the host is being deleted")}, "Available: Deleting: the host is being deleted"},
+		"away": {
+			[]metav1.Condition{
+				condition("Reachable", no, "HostAway", "it does not answer"), condition("Healthy", metav1.ConditionUnknown, "NotReachable", "see condition Reachable"),
+				condition("Available", no, "NotHealthy", "see condition Reachable"),
+			}, "Reachable: HostAway: it does not answer"},
+		"away, and in quarantine": {
+			[]metav1.Condition{
+				condition("Reachable", no, "HostAway", "it does not answer"), condition("Healthy", metav1.ConditionUnknown, "NotReachable", "see condition Reachable"),
+				condition("Available", no, "Quarantined", "in quarantine: the fan"),
+			}, "Reachable: HostAway: it does not answer; Available: Quarantined: in quarantine: the fan" + wayOut},
+		"not known yet": {[]metav1.Condition{reachable, healthy}, "Available is not known yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "seven"}}
+			host.Status.Conditions = test.conditions
+			if got := Missing(host); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
