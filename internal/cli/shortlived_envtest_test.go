@@ -119,6 +119,14 @@ func TestAShortLivedKubeconfigHasAKeyOfItsOwn(t *testing.T) {
 	if info := must[os.FileInfo](t)(os.Stat(file)); info.Mode() != 0o600 || info.Size() == 0 {
 		t.Errorf("%s has %v and %d bytes", file, info.Mode(), info.Size())
 	}
+	// It is brought up to date, and a person's own kubeconfig is not replaced.
+	s.expect(0, []string{file + " is written"}, "kubeconfig", "blue", "--for", "1h", "--group", "operators", "--output", file)
+	own := filepath.Join(home, "config")
+	must[any](t)(nil, os.WriteFile(own, content, 0o600))
+	s.expect(2, []string{"--output " + own + " is there", "nothing is replaced"}, "kubeconfig", "blue", "--for", "1h", "--group", "operators", "--output", own)
+	if after := must[[]byte](t)(os.ReadFile(own)); string(after) != string(content) {
+		t.Errorf("%s is replaced", own)
+	}
 	left := &certificatesv1.CertificateSigningRequestList{}
 	if err := environment.Client.List(t.Context(), left); err != nil || len(left.Items) > 0 {
 		t.Errorf("%d requests are left: %v", len(left.Items), err)

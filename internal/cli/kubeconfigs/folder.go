@@ -68,7 +68,8 @@ func (f folder) port(name string, stored *clientcmdapi.Config, servers []string,
 // ofOneCluster reports whether a kubeconfig that local made is of the cluster of a stored one. A CA is of one cluster: one that both trust is
 // enough, also amid a rotation, when there are two. After a rotation they have none in common, and nobody keeps the former CA. Then the
 // cluster has to have the same name, because its user chose the file by that, and an API server at the same address and port, because these
-// are of one cluster at a time: another cluster of that name, in another namespace or another host cluster, has others.
+// are of one cluster at a time: another cluster of that name, in another namespace or another host cluster, has others. A kubeconfig for
+// another machine has the cluster's endpoint in their place.
 func ofOneCluster(there, stored *clientcmdapi.Config, servers []string) bool {
 	was, is := current(there), current(stored)
 	switch {
@@ -80,7 +81,7 @@ func ofOneCluster(there, stored *clientcmdapi.Config, servers []string) bool {
 		return true
 	}
 	name := stored.Contexts[stored.CurrentContext].Cluster
-	return there.Contexts[there.CurrentContext].Cluster == name && slices.ContainsFunc(serversIn(there), func(server string) bool {
+	return there.Contexts[there.CurrentContext].Cluster == name && slices.ContainsFunc(append(serversIn(there), was.Server), func(server string) bool {
 		return server == is.Server || slices.Contains(servers, strings.TrimPrefix(server, "https://"))
 	})
 }

@@ -35,7 +35,9 @@ The same command again brings the key and the API servers up to date, and keeps 
 
 With --for the kubeconfig has another key, whose certificate ends after that time, and the rights that RBAC of the cluster gives to the
 groups of --group. Give such a one to people, and keep the administrator's: its certificate lives a year, and Kubernetes cannot revoke
-it. What a group may do can be taken away at any time.`
+it. What a group may do can be taken away at any time.
+
+--output replaces a file only if an earlier --output wrote it for the same cluster.`
 
 const example = `  # Two commands, and kubectl works
   kok kubeconfig blue
@@ -112,6 +114,9 @@ func (w *writer) run(ctx context.Context, name string) error {
 		}
 	}
 	if w.wish.file != "" {
+		if err := replaceable(w.wish.file, stored, servers); err != nil {
+			return err
+		}
 		return w.handOver(ctx, key, stored, servers)
 	}
 	f := folder(filepath.Join(home, unit.AdminDir))

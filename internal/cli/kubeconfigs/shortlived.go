@@ -34,6 +34,8 @@ const (
 	answering = 3 * time.Second
 	// masters is the group that needs no RBAC. No API server lets a certificate for it be signed on request.
 	masters = "system:masters"
+	// userPrefix begins the name of the user of a short-lived kubeconfig.
+	userPrefix = "kok:"
 )
 
 // wish is what a short-lived kubeconfig shall be good for; zero for the administrator's own.
@@ -72,7 +74,7 @@ func (w wish) shortLived(ctx context.Context, stored, made *clientcmdapi.Config,
 	if err != nil {
 		return "", err
 	}
-	name := "kok:" + personOf()
+	name := userPrefix + personOf()
 	key, request, err := w.request(name)
 	if err != nil {
 		return "", err
