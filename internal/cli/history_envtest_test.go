@@ -169,6 +169,7 @@ func TestTheHistoryOfRenderingsIsReadInTheHostCluster(t *testing.T) {
 	s.expect(0, []string{"rendering blue-kube-scheduler-1 of kube-scheduler, ConfigMap blue-kube-scheduler-config, which is new:"},
 		"history", "blue", "--diff", "2", "--host-kubeconfig", kubeconfig)
 	s.expect(2, []string{"read the kubeconfig /nowhere"}, "history", "blue", "--diff", "2", "--host-kubeconfig", "/nowhere")
+	s.expect(2, []string{"what is rendered is in the host cluster: name a kubeconfig file of it by --host-kubeconfig"}, "history", "blue", "--renderings", "-o", "json")
 }
 
 func TestASpecIsTakenBack(t *testing.T) {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -50,29 +51,35 @@ func (o *options) printDiff(ctx context.Context, cluster *access.Cluster, reader
 		return err
 	}
 	renderings, err := o.stored(ctx, cluster, reader, of)
-	if renderings == nil || err != nil {
+	if errors.Is(err, errElsewhere) { // The change of spec is shown all the same.
+		cluster.Say("%s", err)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return printRenderings(cluster.Out, renderings, after.Name)
 }
 
-// stored are the renderings that are stored of a control plane; nil where the command line does not lead to them.
+// errElsewhere is the error where the command line does not lead to what is rendered.
+var errElsewhere = errors.New("what is rendered is in the host cluster: name a kubeconfig file of it by --host-kubeconfig")
+
+// stored are the renderings that are stored of a control plane. The error is errElsewhere where the command line does not lead to them.
 func (o *options) stored(ctx context.Context, cluster *access.Cluster, reader client.Reader, of *controlplanev1.KOKControlPlane) (revision.Revisions, error) {
 	host, err := o.host(cluster, reader, of)
-	if err != nil || host == nil {
+	if err != nil {
 		return nil, err
 	}
 	return revision.List(ctx, host, tenantOf(of))
 }
 
-// host reads the host cluster; nil where that is another one, and the command line does not lead there.
+// host reads the host cluster. The error is errElsewhere where that is another one, and the command line does not lead there.
 func (o *options) host(cluster *access.Cluster, management client.Reader, of *controlplanev1.KOKControlPlane) (client.Reader, error) {
 	switch {
 	case !of.Spec.Hosting.OnAnotherCluster():
 		return management, nil
 	case o.hostKubeconfig == "":
-		cluster.Say("What is rendered is in the host cluster: name a kubeconfig file of it by --host-kubeconfig")
-		return nil, nil
+		return nil, errElsewhere
 	default:
 		return cluster.ClientOf(o.hostKubeconfig)
 	}

@@ -48,7 +48,7 @@ const (
 // printStored shows the stored renderings of a control plane.
 func (o *options) printStored(ctx context.Context, cluster *access.Cluster, reader client.Reader, of *controlplanev1.KOKControlPlane) error {
 	all, err := o.stored(ctx, cluster, reader, of)
-	if all == nil || err != nil {
+	if err != nil {
 		return err
 	}
 	found, err := renderingsOf(all)
