@@ -50,6 +50,7 @@ func (r *inPlaceRestorer) waitForEvents(ctx context.Context, of *controlplanev1.
 	switch {
 	case err == nil:
 		r.cluster.Say("The etcd with the events of KOKControlPlane %s works, as etcd cluster %s", key, etcdclusters.Status(of, names.EtcdEvents).ClusterID)
+		r.sayWhoIsAway(of, names.EtcdEvents)
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("the etcd with the events of KOKControlPlane %s is founded anew all the same; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())
@@ -60,21 +61,32 @@ func (r *inPlaceRestorer) waitForEvents(ctx context.Context, of *controlplanev1.
 	}
 }
 
-// eventsWaitFor is what the etcd with the events waits for since it is to be founded anew; empty when it works.
+// eventsWaitFor is what the etcd with the events waits for since it is to be founded anew; empty when it works. A majority of its members is
+// enough: the host node of another one may be off for long.
 func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string {
 	status := etcdclusters.Status(of, names.EtcdEvents)
+	over := !status.RestoredAt.Before(&asked)
 	recovering, reconciled := conditions.Get(of, conditionsv1.EtcdRecoveringCondition), conditions.GetMessage(of, conditionsv1.ReconciledCondition)
 	switch {
-	case recovering != nil && recovering.Status == metav1.ConditionTrue && strings.Contains(recovering.Message, names.EtcdEvents):
+	case recovering != nil && recovering.Status == metav1.ConditionTrue && strings.Contains(recovering.Message, names.EtcdEvents) &&
+		(!over || recovering.Reason == conditionsv1.RestoringReason):
 		return recovering.Message
-	case status.RestoredAt.Before(&asked) && strings.Contains(reconciled, "foundAnewAt"):
+	case !over && strings.Contains(reconciled, "foundAnewAt"):
 		return reconciled
-	case status.RestoredAt.Before(&asked):
+	case !over:
 		return "the controller has yet to begin"
-	case !etcdclusters.Bootstrapped(of, names.EtcdEvents):
-		return "its members have yet to join"
-	case ptr.Deref(status.ReadyReplicas, 0) < ptr.Deref(status.Replicas, 0):
-		return fmt.Sprintf("%d of its %d members are ready", ptr.Deref(status.ReadyReplicas, 0), ptr.Deref(status.Replicas, 0))
+	}
+	ready, all := membersReady(status)
+	if needed := all/2 + 1; ready < needed {
+		return fmt.Sprintf("%d of its %d members are ready, and it works with %d", ready, all, needed)
+	}
+	if status.ClusterID == "" {
+		return "nobody saw it answer yet"
 	}
 	return ""
+}
+
+// membersReady are how many members of an etcd are ready, of all.
+func membersReady(status controlplanev1.EtcdClusterStatus) (ready, all int32) {
+	return ptr.Deref(status.ReadyReplicas, 0), ptr.Deref(status.Replicas, 0)
 }

@@ -31,7 +31,8 @@ The data etcd begins with a snapshot, by the name of its KOKEtcdSnapshot ("kok e
 (--survivor). What was written after the snapshot, or what only other members had, is lost. The API servers, the controller manager and the
 scheduler stop until etcd is back. Addresses, certificates, workers and their pods stay.
 
-The etcd with the events begins empty (--events). Events are lost, and nothing else; API servers, workers and pods go on.
+The etcd with the events begins empty (--events). Events are lost, and nothing else; API servers, workers and pods go on. The wait ends when
+a majority of its members works.
 
 A request that cannot be met changes nothing: the reason is told. The restore goes on when the wait ends.
 
@@ -217,9 +218,7 @@ func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplan
 	switch {
 	case err == nil:
 		r.cluster.Say("KOKControlPlane %s works again, with etcd cluster %s", key, etcdclusters.Status(of, names.EtcdData).ClusterID)
-		if conditions.IsTrue(of, conditionsv1.EtcdRecoveringCondition) {
-			r.cluster.Say("Not all members are back: %s", conditions.GetMessage(of, conditionsv1.EtcdRecoveringCondition))
-		}
+		r.sayWhoIsAway(of, names.EtcdData)
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("the restore of KOKControlPlane %s goes on; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())
@@ -227,6 +226,16 @@ func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplan
 		return &exit.BadNews{Message: fmt.Sprintf("KOKControlPlane %s does not work again after %s, and the restore goes on: %s", key, r.timeout, told)}
 	default:
 		return err
+	}
+}
+
+// sayWhoIsAway tells of members that an etcd works without.
+func (r *inPlaceRestorer) sayWhoIsAway(of *controlplanev1.KOKControlPlane, component string) {
+	switch ready, all := membersReady(etcdclusters.Status(of, component)); {
+	case conditions.IsTrue(of, conditionsv1.EtcdRecoveringCondition):
+		r.cluster.Say("Not all members are back: %s", conditions.GetMessage(of, conditionsv1.EtcdRecoveringCondition))
+	case ready < all:
+		r.cluster.Say("Not all members are back yet: %d of %d are ready; %s status %s shows the others", ready, all, r.cluster.Program, r.name)
 	}
 }
 

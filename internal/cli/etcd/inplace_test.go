@@ -74,16 +74,38 @@ func indexOf(all []metav1.Condition, name string) int {
 
 func TestEventsAreWaitedForUntilTheirEtcdWorks(t *testing.T) {
 	asked := metav1.NewTime(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
-	for says, status := range map[string]controlplanev1.EtcdClusterStatus{
-		"the controller has yet to begin": {Name: "events", Bootstrapped: ptr.To(true), Replicas: ptr.To[int32](3), ReadyReplicas: ptr.To[int32](3)},
-		"its members have yet to join":    {Name: "events", RestoredAt: asked},
-		"2 of its 3 members are ready":    {Name: "events", RestoredAt: asked, Bootstrapped: ptr.To(true), Replicas: ptr.To[int32](3), ReadyReplicas: ptr.To[int32](2)},
-		"":                                {Name: "events", RestoredAt: asked, Bootstrapped: ptr.To(true), Replicas: ptr.To[int32](3), ReadyReplicas: ptr.To[int32](3)},
+	before := metav1.NewTime(asked.Add(-time.Hour))
+	recovering := func(reason, message string) metav1.Condition {
+		return metav1.Condition{Type: conditionsv1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: reason, Message: message}
+	}
+	stopping := recovering(conditionsv1.RestoringReason, "etcd-events is founded anew: pods have yet to stop")
+	for name, test := range map[string]struct {
+		founded    metav1.Time
+		ready, all int32
+		conditions []metav1.Condition
+		says       string
+	}{
+		"nobody saw the request yet":      {before, 3, 3, nil, "the controller has yet to begin"},
+		"the former pods stop":            {before, 0, 3, []metav1.Condition{stopping}, "etcd-events is founded anew: pods have yet to stop"},
+		"no member began yet":             {asked, 0, 0, nil, "0 of its 0 members are ready, and it works with 1"},
+		"one member works":                {asked, 1, 3, nil, "1 of its 3 members are ready, and it works with 2"},
+		"the host node of one is off":     {asked, 2, 3, nil, ""},
+		"and one is known to be lost":     {asked, 2, 3, []metav1.Condition{recovering(conditionsv1.RecoveringReason, "etcd-events: blue-etcd-events-2 is not heard from")}, ""},
+		"all work":                        {asked, 3, 3, nil, ""},
+		"the only member works":           {asked, 1, 1, nil, ""},
+		"it works, and the data etcd not": {asked, 3, 3, []metav1.Condition{recovering(conditionsv1.RestoringReason, "etcd-data is founded anew: pods have yet to stop")}, ""},
 	} {
-		of := &controlplanev1.KOKControlPlane{}
-		of.Status.Etcd = []controlplanev1.EtcdClusterStatus{status}
-		if got := eventsWaitFor(of, asked); got != says {
-			t.Errorf("for %q it waits for %q", says, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			of := &controlplanev1.KOKControlPlane{}
+			of.Status.Conditions = test.conditions
+			of.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "events", ClusterID: "00000000000f0e3e", RestoredAt: test.founded, ReadyReplicas: ptr.To(test.ready), Replicas: ptr.To(test.all)}}
+			if got := eventsWaitFor(of, asked); got != test.says {
+				t.Errorf("it waits for %q, not for %q", got, test.says)
+			}
+			of.Status.Etcd[0].ClusterID = ""
+			if got := eventsWaitFor(of, asked); test.says == "" && got != "nobody saw it answer yet" {
+				t.Errorf("while nobody saw it answer, it waits for %q", got)
+			}
+		})
 	}
 }
