@@ -162,7 +162,7 @@ func TestABundleExplainsAndHasNoSecrets(t *testing.T) {
 	planted["line of an SSH key"] = lines[1]
 	plant(t, s, key)
 	output := filepath.Join(t.TempDir(), "blue.tar.gz")
-	s.expect(0, []string{output, "things could not be read"}, "support-bundle", "blue", "--output", output)
+	s.expect(1, []string{output, "Not in it: read logs/" + s.namespace + "/blue-kube-apiserver-x/kube-apiserver.log: ", "things could not be read"}, "support-bundle", "blue", "--output", output)
 	files := contents(t, output)
 
 	t.Run("no planted secret is in it", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestABundleExplainsAndHasNoSecrets(t *testing.T) {
 	t.Run("without names every cluster is in it", func(t *testing.T) {
 		s := s.in(t)
 		all := filepath.Join(t.TempDir(), "all.tar.gz")
-		s.expect(0, nil, "support-bundle", "--output", all)
+		s.expect(1, nil, "support-bundle", "--output", all)
 		if found := contents(t, all)["objects/"+s.namespace+"/clusters.cluster.x-k8s.io.yaml"]; !strings.Contains(found, "name: green") || !strings.Contains(found, "name: blue") {
 			t.Errorf("%s", found)
 		}
@@ -244,11 +244,19 @@ func TestABundleExplainsAndHasNoSecrets(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+	t.Run("and one that has everything is no bad news", func(t *testing.T) {
+		s := s.in(t)
+		whole := filepath.Join(t.TempDir(), "whole.tar.gz")
+		s.expect(0, []string{whole}, "support-bundle", "blue", "--output", whole, "--log-lines", "0")
+		if errors := contents(t, whole)["errors.txt"]; errors != "Everything was read.\n" {
+			t.Errorf("%s", errors)
+		}
+	})
 	t.Run("who may not read Secrets gets one all the same", func(t *testing.T) {
 		s := s.in(t)
 		limited := filepath.Join(t.TempDir(), "limited.tar.gz")
 		s.viewer("viewer")
-		s.expect(0, []string{"things could not be read"}, "support-bundle", "blue", "--output", limited, "--as", "viewer")
+		s.expect(1, []string{"things could not be read"}, "support-bundle", "blue", "--output", limited, "--as", "viewer")
 		files := contents(t, limited)
 		if !strings.Contains(files["errors.txt"], "secrets in namespace "+s.namespace) || files["secrets.yaml"] != "" || !strings.Contains(files["objects/"+s.namespace+"/clusters.cluster.x-k8s.io.yaml"], "name: blue") {
 			t.Errorf("%s", files["errors.txt"])

@@ -29,9 +29,9 @@ may read. A control plane in another host cluster is collected there: run the co
 
 No value of a Secret is in it: of Secrets there are names, types, keys and lengths. What Secrets of these namespaces hold
 is taken out of all other texts, and so are bootstrap data, tokens, private keys and kubeconfigs. Names, addresses and messages stay: look through it
-before you give it away. errors.txt lists what could not be read.
+before you give it away. errors.txt lists what could not be read, and the command tells it at its end.
 
-It ends with 0 once the archive is written, and with 2 otherwise.`
+It ends with 0 once the archive is written and has everything, with 1 when it is written and lacks something, and with 2 otherwise.`
 
 const example = `  # Of one cluster
   kok support-bundle blue --namespace team
@@ -91,9 +91,8 @@ func (o *options) run(ctx context.Context, cluster *access.Cluster, names []stri
 		// An incomplete archive looks like a complete one.
 		return errors.Join(fmt.Errorf("write the archive %s: %w", o.output, err), os.Remove(o.output))
 	}
-	if len(c.unread) > 0 {
-		_, _ = fmt.Fprintf(cluster.ErrOut, "%d things could not be read; errors.txt in the archive lists them\n", len(c.unread))
+	if _, err := fmt.Fprintln(cluster.Out, o.output); err != nil {
+		return err
 	}
-	_, err = fmt.Fprintln(cluster.Out, o.output)
-	return err
+	return c.lacks()
 }

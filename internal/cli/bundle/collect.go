@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
@@ -90,6 +91,20 @@ func (c *collector) collect(ctx context.Context, s *scope) {
 		unread = strings.Join(c.unread, "\n")
 	}
 	c.text("errors.txt", unread+"\n")
+}
+
+// maxTold bounds how much of what could not be read is told at the end. errors.txt has all.
+const maxTold = 10
+
+// lacks is bad news where something could not be read: who collects by a script does not look into errors.txt.
+func (c *collector) lacks() error {
+	if len(c.unread) == 0 {
+		return nil
+	}
+	for _, each := range c.unread[:min(maxTold, len(c.unread))] {
+		c.cluster.Say("Not in it: %s", c.redactor.text(each))
+	}
+	return &exit.BadNews{Message: fmt.Sprintf("%s is written, and %d things could not be read; errors.txt in it lists them", c.output, len(c.unread))}
 }
 
 // text writes a text without its secrets.

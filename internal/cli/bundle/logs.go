@@ -70,9 +70,10 @@ func (c *collector) collectLog(ctx context.Context, pod *corev1.Pod, container s
 // Lines have no bound of their own.
 const maxSkipped = 64
 
-// end returns the last lines of a stream. It never has the whole stream in memory. With an error it returns what was read.
+// end returns the last lines of a stream. It never has the whole stream in memory. With an error it returns what was read. It is an error when
+// the stream goes on after what may be read: its end is missing.
 func end(stream io.Reader, limit int64) ([]byte, error) {
-	bounded := io.LimitReader(stream, maxSkipped*limit)
+	bounded := &io.LimitedReader{R: stream, N: maxSkipped * limit}
 	var kept []byte
 	cut := false
 	buffer := make([]byte, 32<<10)
@@ -85,6 +86,9 @@ func end(stream io.Reader, limit int64) ([]byte, error) {
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
+				if more, _ := stream.Read(buffer[:1]); bounded.N <= 0 && more > 0 {
+					err = fmt.Errorf("its lines have more than %d bytes, and its end was left out: choose fewer --log-lines", maxSkipped*limit)
+				}
 			}
 			if cut {
 				// A line without its beginning may be the rest of a secret that is not recognised.

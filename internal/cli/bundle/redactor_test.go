@@ -174,10 +174,17 @@ func TestTheEndOfALogIsKeptInWholeLines(t *testing.T) {
 			}
 		})
 	}
-	t.Run("and no log is read for ever", func(t *testing.T) {
+	t.Run("and no log is read for ever, which is told", func(t *testing.T) {
 		endless := strings.NewReader(strings.Repeat("line\n", 1<<20))
-		if _, err := end(endless, 1<<10); err != nil || endless.Len() == 0 {
+		if _, err := end(endless, 1<<10); endless.Len() == 0 || err == nil || !strings.Contains(err.Error(), "its end was left out") {
 			t.Errorf("%d bytes are left, %v", endless.Len(), err)
+		}
+	})
+	t.Run("and one that is just read to its end is whole", func(t *testing.T) {
+		const limit = 10
+		log := strings.Repeat("x", maxSkipped*limit-len("\nthe end\n")) + "\nthe end\n"
+		if got, err := end(strings.NewReader(log), limit); err != nil || string(got) != "the end\n" {
+			t.Errorf("%q, %v", got, err)
 		}
 	})
 }
