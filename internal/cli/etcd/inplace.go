@@ -55,6 +55,7 @@ const inPlaceTimeout = 30 * time.Minute
 const (
 	flagSurvivor = "survivor"
 	flagEvents   = "events"
+	flagGivenUp  = "given-up"
 )
 
 func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
@@ -70,7 +71,8 @@ func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&r.asks.Survivor, flagSurvivor, "", "Member whose data are left, as blue-etcd-data-2.")
 	flags.BoolVar(&r.events, flagEvents, false, "Found the etcd with the events anew, empty.")
-	flags.StringSliceVar(&r.givenUp, "given-up", nil, "Member that never runs again with its data; may be given several times.")
+	flags.StringSliceVar(&r.givenUp, flagGivenUp, nil, "Member that never runs again with its data; may be given several times.")
+	command.MarkFlagsMutuallyExclusive(flagEvents, flagGivenUp) // The etcd with the events begins empty: it waits for no member's data.
 	flags.BoolVar(&r.yes, access.FlagYes, false, "Do not ask.")
 	flags.DurationVar(&r.timeout, "timeout", inPlaceTimeout, "How long to wait until the control plane works again; 0 does not wait.")
 	return command
