@@ -150,6 +150,7 @@ func TestEventsBeginAnewByOneCommand(t *testing.T) {
 	}
 	s.expect(2, []string{"one of these"}, found("taken")...)
 	s.expect(2, []string{"one of these"}, found("--survivor", "red-etcd-data-0")...)
+	s.expect(2, []string{"[events given-up]"}, found("--given-up", "red-etcd-events-0")...)
 	s.expect(2, []string{"standard input is no terminal"}, found()...)
 	s.expect(1, []string{"All events are lost, and nothing else", "does not work after 1s: the controller has yet to begin"}, found("--yes", "--timeout", "1s")...)
 	first := s.asked("red").Events.FoundAnewAt
