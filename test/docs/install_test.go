@@ -31,6 +31,15 @@ func TestCommandsOfClusterctlSayWhereItKnowsTheProvidersFrom(t *testing.T) {
 	})
 }
 
+// A release has its version for a tag. Manifests that are written without a tag name one that only the lab has, and no node can pull.
+func TestCommandsThatNameARegistryOfImagesNameTheirTag(t *testing.T) {
+	checked(t, `\bmake .*\bIMAGE_REGISTRY=.*`, func(c command, found []string) {
+		if !strings.Contains(found[0], " IMAGE_TAG=") {
+			t.Errorf("%s: want IMAGE_TAG=, too: %s", c.file, c.line)
+		}
+	})
+}
+
 // variable is one that people may set when they install a provider.
 type variable struct{ Name, Default, Of string }
 
