@@ -85,16 +85,6 @@ func (h *Host) Run(ctx context.Context, args ...string) ([]byte, error) {
 	return h.Feed(ctx, nil, args...)
 }
 
-// maxLong is how much RunLong returns, in bytes. iptables-save prints about 1.5 KiB for each Service of kube-proxy: this is enough
-// for the 10,000 Services that Kubernetes supports, with many endpoints.
-const maxLong = 64 << 20
-
-// RunLong is Run of a command that may print up to 64 MiB.
-func (h *Host) RunLong(ctx context.Context, args ...string) ([]byte, error) {
-	result, err := h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args, MaxOutput: maxLong}))
-	return output(args, result, err)
-}
-
 // Feed is Run with standard input.
 func (h *Host) Feed(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
 	result, err := h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args, Stdin: stdin}))

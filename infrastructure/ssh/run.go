@@ -2,10 +2,10 @@ package ssh
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"time"
@@ -15,8 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
-// MaxOutput is how much of a command's output is kept, in bytes, unless the command says otherwise: a host must not fill the
-// manager's memory.
+// MaxOutput is how much of a command's output is kept, in bytes: a host must not fill the manager's memory.
 const MaxOutput = 1 << 20
 
 // endTime is how long Run waits for a command whose context ended. sshd passes no signal on to root's commands.
@@ -28,16 +27,17 @@ type Command struct {
 	Args []string
 	// Stdin is what the program reads.
 	Stdin []byte
-	// MayBeCut accepts that only the first bytes of standard output are kept. Without it, more is an error: a reader of a list
-	// must not take a part for the whole.
+	// MayBeCut accepts that only the first MaxOutput bytes of standard output are kept. Without it, more is an error: a reader of
+	// a list must not take a part for the whole.
 	MayBeCut bool
-	// MaxOutput is how much of standard output is kept, in bytes; 0 for the constant of that name.
-	MaxOutput int
+	// Read reads standard output as it arrives, in place of Run, which then keeps none. It is for output that may be long. What it
+	// leaves is lost. Its error ends the command.
+	Read func(io.Reader) error
 }
 
 // Result is how a command ended.
 type Result struct {
-	// Stdout and Stderr are the first bytes of each: a MiB, unless the command has another MaxOutput for Stdout.
+	// Stdout and Stderr are the first MaxOutput bytes of each.
 	Stdout []byte
 	Stderr []byte
 	// ExitStatus is 0 for success, 127 when the program is not there (POSIX shell, section 2.8.2).
@@ -46,50 +46,95 @@ type Result struct {
 
 // Run runs a command and waits for its end. An exit status other than 0 is no error. An error means that nobody knows how
 // the command ended; it is an *Error when the connection ended. When the context ends, Run signals the command and waits
-// some seconds for its end. A server that opens no session until then loses the connection. Standard output of more than MaxOutput is an error, unless MayBeCut is set.
+// some seconds for its end. A server that opens no session until then loses the connection. Standard output of more than
+// MaxOutput is an error, unless MayBeCut is set or the command reads it. An error of Read is an error, unless the command failed.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.open(ctx)
 	if err != nil {
 		return result, fmt.Errorf("run %s: open a session: %w", command.Args[0], err)
 	}
-	stdout, stderr := &bounded{most: command.Bound()}, &bounded{most: MaxOutput}
+	stdout, stderr := &bounded{}, &bounded{}
 	session.Stdout, session.Stderr = stdout, stderr
 	session.Stdin = bytes.NewReader(command.Stdin)
+	output, arriving := io.Pipe()
+	if command.Read != nil {
+		session.Stdout = unstoppable{arriving}
+	}
 	ended := make(chan struct{})
 	var ending error
 	go func() {
-		defer close(ended)
 		ending = session.Run(Quote(command.Args))
+		close(ended)
+		_ = arriving.Close()
 	}()
-	select {
-	case <-ended:
-		err = ending
-	case <-ctx.Done():
-		// The command must end before other work on the host begins. But a command that ignores the signal, or a silent
-		// peer, must not delay other commands on the same connection.
-		go func() { _ = session.Signal(ssh.SIGTERM) }()
+	unread := command.read(ctx, output)
+	if unread == nil {
 		select {
 		case <-ended:
-		case <-time.After(endTime):
+		case <-ctx.Done():
 		}
-		go func() { _ = session.Close() }()
-		return result, fmt.Errorf("run %s: %w", command.Args[0], ctx.Err())
+	}
+	select {
+	case <-ended:
+	default:
+		end(session, ended)
+		if ctx.Err() != nil {
+			return result, fmt.Errorf("run %s: %w", command.Args[0], ctx.Err())
+		}
+		return result, c.unread(&command, unread)
 	}
 	_ = session.Close()
 
 	result.Stdout, result.Stderr = stdout.kept, stderr.kept
+	err = ending
 	var exit *ssh.ExitError
 	if errors.As(err, &exit) && exit.Signal() == "" {
 		result.ExitStatus, err = exit.ExitStatus(), nil
 	}
 	switch {
-	case err == nil && stdout.dropped && !command.MayBeCut:
-		return result, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", Quote(command.Args), stdout.most)
 	case err != nil:
 		return result, c.explain(fmt.Errorf("run %s: %w", command.Args[0], err))
+	case stdout.dropped && !command.MayBeCut:
+		return result, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", Quote(command.Args), MaxOutput)
+	case unread != nil && result.ExitStatus == 0:
+		return result, c.unread(&command, unread)
 	}
 	return result, nil
+}
+
+// end signals a command and waits some seconds for its end. It must end before other work on the host begins. But a command that
+// ignores the signal, or a silent peer, must not delay other commands on the same connection.
+func end(session *ssh.Session, ended <-chan struct{}) {
+	go func() { _ = session.Signal(ssh.SIGTERM) }()
+	select {
+	case <-ended:
+	case <-time.After(endTime):
+	}
+	go func() { _ = session.Close() }()
+}
+
+// read has the command's reader read until it has enough, or the context ends.
+func (c *Command) read(ctx context.Context, output *io.PipeReader) error {
+	defer func() { _ = output.Close() }()
+	if c.Read == nil {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() { _ = output.CloseWithError(ctx.Err()) })()
+	return c.Read(output)
+}
+
+// unread says which output was not read, and why.
+func (c *Client) unread(command *Command, err error) error {
+	return fmt.Errorf("read what %s prints on %s: %w", Quote(command.Args), c.server, err)
+}
+
+// unstoppable is the way to a command's reader. Once that has enough, it drops the rest: the command must come to its end.
+type unstoppable struct{ to *io.PipeWriter }
+
+func (u unstoppable) Write(data []byte) (int, error) {
+	_, _ = u.to.Write(data)
+	return len(data), nil
 }
 
 // open opens a session. When the context ends first, it ends the connection: nothing else ends the wait for a server that is silent to this
@@ -120,18 +165,14 @@ func (c *Client) explain(err error) error {
 	return &Error{Reason: Lost, Server: c.server, Err: err}
 }
 
-// Bound is how much of the command's standard output is kept, in bytes.
-func (c *Command) Bound() int { return cmp.Or(c.MaxOutput, MaxOutput) }
-
-// bounded keeps the first bytes and drops the rest.
+// bounded keeps the first MaxOutput bytes and drops the rest.
 type bounded struct {
-	most    int
 	kept    []byte
 	dropped bool
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
-	free := b.most - len(b.kept)
+	free := MaxOutput - len(b.kept)
 	b.kept = append(b.kept, data[:min(free, len(data))]...)
 	b.dropped = b.dropped || len(data) > free
 	return len(data), nil

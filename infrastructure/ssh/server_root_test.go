@@ -95,16 +95,6 @@ func TestCommands(t *testing.T) {
 			t.Errorf("a whole one: %d bytes, %v", len(got.Stdout), err)
 		}
 	})
-	t.Run("a command may have a bound of its own", func(t *testing.T) {
-		command := ssh.Command{Args: []string{"head", "--bytes=2097153", "/dev/zero"}, MaxOutput: 2 << 20}
-		if _, err := c.Run(t.Context(), command); err == nil || !strings.HasSuffix(err.Error(), "it wrote more than 2097152 bytes, and the rest is lost") {
-			t.Errorf("more than it may: %v", err)
-		}
-		command.Args[1] = "--bytes=2097152"
-		if got, err := c.Run(t.Context(), command); err != nil || len(got.Stdout) != 2<<20 {
-			t.Errorf("as much as it may: %d bytes, %v", len(got.Stdout), err)
-		}
-	})
 	t.Run("what is said of a failure may be cut", func(t *testing.T) {
 		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"dd", "if=/dev/zero", "of=/dev/stderr", "bs=5000000", "count=1", "status=none"}})
 		if err != nil || len(got.Stderr) != 1<<20 || got.ExitStatus != 0 {
@@ -115,6 +105,58 @@ func TestCommands(t *testing.T) {
 		// A shell is what can kill itself.
 		if _, err := c.Run(t.Context(), ssh.Command{Args: []string{"sh", "-c", "kill -9 $$"}}); err == nil {
 			t.Error("it is none")
+		}
+	})
+}
+
+// What a command prints may be more than the manager has memory for.
+func TestLongOutputIsReadAsItArrives(t *testing.T) {
+	t.Parallel()
+	c := dial(t, target(t, sshtest.Start(t)))
+	enough := errors.New("it is enough")
+	all := func(output io.Reader) (int64, error) { return io.Copy(io.Discard, output) }
+	some := func(output io.Reader) (int64, error) { return io.CopyN(io.Discard, output, 10) }
+	for name, test := range map[string]struct {
+		args []string
+		read func(io.Reader) (int64, error)
+		want int64
+		// status is the exit status, fails the error.
+		status int
+		fails  string
+	}{
+		"all of it":                         {args: []string{"head", "--bytes=9000000", "/dev/zero"}, read: all, want: 9_000_000},
+		"a part":                            {args: []string{"head", "--bytes=9000000", "/dev/zero"}, read: some, want: 10},
+		"a command that fails":              {args: []string{"sh", "-c", "echo read; exit 3"}, read: all, want: 5, status: 3},
+		"one that fails and is not read":    {args: []string{"sh", "-c", "exit 3"}, read: some, status: 3},
+		"output that ends before it should": {args: []string{"true"}, read: some, fails: "read what true prints on " + c.User + "@"},
+		"a command without end": {args: []string{"cat", "/dev/zero"}, want: 10, fails: "it is enough", read: func(output io.Reader) (int64, error) {
+			n, _ := some(output)
+			return n, enough
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var read int64
+			got, err := c.Run(t.Context(), ssh.Command{Args: test.args, Read: func(output io.Reader) (err error) {
+				read, err = test.read(output)
+				return err
+			}})
+			if read != test.want || got.ExitStatus != test.status || len(got.Stdout) > 0 {
+				t.Errorf("%d bytes are read, it ended with status %d", read, got.ExitStatus)
+			}
+			if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	t.Run("until the context ends", func(t *testing.T) {
+		ctx, running := whenRunning(t)
+		var read int64
+		_, err := c.Run(ctx, ssh.Command{Args: []string{"sh", "-c", `echo a; touch "$0"; exec sleep 600`, running}, Read: func(output io.Reader) (err error) {
+			read, err = all(output)
+			return err
+		}})
+		if !errors.Is(err, context.Canceled) || read != 2 {
+			t.Errorf("%d bytes, %v", read, err)
 		}
 	})
 }

@@ -33,11 +33,11 @@ func (l *Liar) Run(_ context.Context, command ssh.Command) (ssh.Result, error) {
 	if _, lies := l.Answers[args[0]]; args[0] == "realpath" && !lies {
 		return ssh.Result{Stdout: []byte(strings.Join(operands(args), "\x00") + "\x00")}, nil
 	}
-	answer, ok := l.Answers[args[0]+" "+args[len(args)-1]]
+	text, ok := l.Answers[args[0]+" "+args[len(args)-1]]
 	if !ok {
-		answer = l.Answers[args[0]]
+		text = l.Answers[args[0]]
 	}
-	return ssh.Result{Stdout: []byte(answer), Stderr: []byte(answer), ExitStatus: l.Status}, nil
+	return answer(command, ssh.Result{Stdout: []byte(text), Stderr: []byte(text), ExitStatus: l.Status})
 }
 
 // find answers for programs, and for paths; the root folder is always there.

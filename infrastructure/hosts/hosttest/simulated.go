@@ -3,6 +3,7 @@
 package hosttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,8 +111,8 @@ func (s *Simulated) Run(ctx context.Context, command ssh.Command) (ssh.Result, e
 		args = args[3:]
 	}
 	s.Ran = append(s.Ran, strings.Join(args, " "))
-	if answer, ok := s.Answers[strings.Join(args, " ")]; ok {
-		return answer, nil
+	if result, ok := s.Answers[strings.Join(args, " ")]; ok {
+		return answer(command, result)
 	}
 	run, known := programs[args[0]]
 	if !known {
@@ -120,10 +121,22 @@ func (s *Simulated) Run(ctx context.Context, command ssh.Command) (ssh.Result, e
 	}
 	s.stdin = string(command.Stdin)
 	out, status := run(s, args[1:])
-	if len(out) > command.Bound() && !command.MayBeCut {
-		return ssh.Result{}, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", ssh.Quote(args), command.Bound())
+	return answer(command, ssh.Result{Stdout: []byte(out), ExitStatus: status})
+}
+
+// answer ends a command as an *ssh.Client does.
+func answer(command ssh.Command, result ssh.Result) (ssh.Result, error) {
+	printed := result.Stdout
+	switch {
+	case command.Read != nil:
+		result.Stdout = nil
+		if err := command.Read(bytes.NewReader(printed)); err != nil && result.ExitStatus == 0 {
+			return result, fmt.Errorf("read what %s prints: %w", ssh.Quote(command.Args), err)
+		}
+	case len(printed) > ssh.MaxOutput && !command.MayBeCut:
+		return ssh.Result{}, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", ssh.Quote(command.Args), ssh.MaxOutput)
 	}
-	return ssh.Result{Stdout: []byte(out), ExitStatus: status}, nil
+	return result, nil
 }
 
 // operands are the arguments after "--".

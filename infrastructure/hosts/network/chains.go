@@ -1,11 +1,9 @@
 package network
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 )
@@ -13,37 +11,36 @@ import (
 // removeChains removes a node's chains outside of its own tables, with the rules that lead to them. A network, such as flannel, may have brought
 // an iptables of its own in its image, so that the host has none to remove them by.
 func removeChains(ctx context.Context, h *hosts.Host) error {
-	chains, err := nft(ctx, h, "chains")
-	if len(chains) == 0 || err != nil {
+	var tables nftTables
+	var script, deletions bytes.Buffer
+	var kept hosts.Kept
+	// Chains may lead to each other, too: they are deleted when all are empty.
+	err := nft(ctx, h, "chains", func(chain nftEntry) error {
+		if err := tables.add(nftEntry{Family: chain.Family, Table: chain.Table}); err != nil {
+			return err
+		}
+		flush, deletion := "flush chain "+chain.String()+"\n", "delete chain "+chain.String()+"\n"
+		script.WriteString(flush)
+		deletions.WriteString(deletion)
+		return kept.Add(flush, deletion)
+	})
+	if len(tables) == 0 || err != nil {
 		return err
 	}
-	script := &strings.Builder{}
-	var read []nftEntry
-	for _, chain := range chains {
-		table := nftEntry{Family: chain.Family, Table: chain.Table}
-		if slices.Contains(read, table) {
-			continue
-		}
-		read = append(read, table)
-		listed, err := h.RunLong(ctx, "nft", "--json", "list", "table", table.Family, table.Table)
+	for _, table := range tables {
+		err := h.RunReading(ctx, func(listed *hosts.Output) error {
+			return leading(listed, func(rule nftRule) error {
+				deletion := fmt.Sprintf("delete rule %s %s %s handle %d\n", rule.Family, rule.Table, rule.Chain, rule.Handle)
+				script.WriteString(deletion)
+				return kept.Add(deletion)
+			})
+		}, "nft", "--json", "list", "table", table.Family, table.Table)
 		if err != nil {
 			return err
 		}
-		rules, err := leading(listed)
-		if err != nil {
-			return fmt.Errorf("read the nftables table %s of the host: %w", hosts.Line(table.Family+" "+table.Table, hosts.MaxLine), err)
-		}
-		for _, rule := range rules {
-			fmt.Fprintf(script, "delete rule %s %s %s handle %d\n", rule.Family, rule.Table, rule.Chain, rule.Handle)
-		}
 	}
-	// Chains may lead to each other, too.
-	for _, verb := range []string{"flush", "delete"} {
-		for _, chain := range chains {
-			fmt.Fprintf(script, "%s chain %s %s %s\n", verb, chain.Family, chain.Table, chain.Name)
-		}
-	}
-	return h.ChangeBy(ctx, []byte(script.String()), "nft", "--file", "-")
+	script.Write(deletions.Bytes())
+	return h.ChangeBy(ctx, script.Bytes(), "nft", "--file", "-")
 }
 
 // nftRule is a rule (libnftables-json(5)), as far as it leads to a chain.
@@ -62,23 +59,14 @@ type nftTarget struct {
 	Target string `json:"target"`
 }
 
-// leading are the rules of a listed table that lead from other chains to a node's.
-func leading(listed []byte) ([]nftRule, error) {
-	answer := struct {
-		All []struct {
-			Rule *nftRule `json:"rule"`
-		} `json:"nftables"`
-	}{}
-	if err := json.Unmarshal(listed, &answer); err != nil {
-		return nil, err
-	}
-	var found []nftRule
-	for _, entry := range answer.All {
-		if entry.Rule != nil && !isNodeChain(entry.Rule.Chain) && entry.Rule.leads() {
-			found = append(found, *entry.Rule)
+// leading reads the rules of a listed table that lead from other chains to a node's.
+func leading(listed *hosts.Output, each func(nftRule) error) error {
+	return hosts.Elements(listed, "nftables", func(object nftObject) error {
+		if rule := object.Rule; rule != nil && !isNodeChain(rule.Chain) && rule.leads() {
+			return each(*rule)
 		}
-	}
-	return found, nil
+		return nil
+	})
 }
 
 // leads reports whether a rule leads to a node's chain.

@@ -3,7 +3,10 @@ package network
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 )
 
 // listed is what nft lists of a table in which flannel has a chain, with rules of the host's own.
@@ -17,19 +20,23 @@ const listed = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_ver
 {"rule": {"family": "ip", "table": "nat", "chain": "POSTROUTING", "handle": 7, "expr": [{"jump": {"target": "MINE"}}]}},
 {"rule": {"family": "ip", "table": "nat", "chain": "MINE", "handle": 8, "expr": [{"goto": {"target": "KUBE-POSTROUTING"}}]}}]}`
 
+func printed(text string) *hosts.Output { return &hosts.Output{Reader: strings.NewReader(text)} }
+
 func TestRulesThatLeadToChainsOfANode(t *testing.T) {
-	rules, err := leading([]byte(listed))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got []string
-	for _, rule := range rules {
+	note := func(rule nftRule) error {
 		got = append(got, fmt.Sprintf("%s %s %s %d", rule.Family, rule.Table, rule.Chain, rule.Handle))
+		return nil
+	}
+	if err := leading(printed(listed), note); err != nil {
+		t.Fatal(err)
 	}
 	if want := []string{"ip nat POSTROUTING 5", "ip nat MINE 8"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if _, err := leading([]byte(`{"nftables": 1}`)); err == nil {
-		t.Error("nonsense is read")
+	for _, nonsense := range []string{`{"nftables": 1}`, `{"nftables": [`, `{"nftables": [{"rule": 1}]}`, `[]`, ``} {
+		if err := leading(printed(nonsense), note); err == nil {
+			t.Errorf("nonsense is read: %s", nonsense)
+		}
 	}
 }

@@ -1,8 +1,9 @@
 package network
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,36 +23,37 @@ func isNodeChain(name string) bool {
 
 // removal turns the output of iptables-save into input of iptables-restore --noflush. That removes a node's chains and the
 // rules that jump to them, and nothing else. It is empty when there is nothing to remove.
-func removal(saved string) string {
-	result := &strings.Builder{}
-	table := ""
-	var jumps, chains []string
-	for line := range strings.Lines(saved) {
-		line = strings.TrimRight(line, "\n")
+func removal(saved *hosts.Output) ([]byte, error) {
+	var input, deletions bytes.Buffer
+	table, begun, kept := "", false, hosts.Kept(0)
+	add := func(to *bytes.Buffer, line string) error {
+		if !begun {
+			begun, line = true, table+"\n"+line
+		}
+		to.WriteString(line)
+		return kept.Add(line)
+	}
+	err := saved.Lines(func(line string) error {
 		switch {
 		case strings.HasPrefix(line, "*"):
-			table, jumps, chains = line, nil, nil
+			table, begun = line, false
+			deletions.Reset()
 		case strings.HasPrefix(line, ":"):
 			if name, _, _ := strings.Cut(line[1:], " "); isNodeChain(name) {
-				chains = append(chains, name)
+				return errors.Join(add(&input, "-F "+name+"\n"), add(&deletions, "-X "+name+"\n"))
 			}
 		case strings.HasPrefix(line, "-A "):
-			chain, rule, _ := strings.Cut(line[len("-A "):], " ")
-			if !isNodeChain(chain) && jumpsToNode(rule) {
-				jumps = append(jumps, "-D "+chain+" "+rule)
+			if chain, rule, _ := strings.Cut(line[len("-A "):], " "); !isNodeChain(chain) && jumpsToNode(rule) {
+				return add(&input, "-D "+chain+" "+rule+"\n")
 			}
-		case line == "COMMIT" && len(jumps)+len(chains) > 0:
-			lines := append([]string{table}, jumps...)
-			for _, chain := range chains {
-				lines = append(lines, "-F "+chain)
-			}
-			for _, chain := range chains {
-				lines = append(lines, "-X "+chain)
-			}
-			result.WriteString(strings.Join(append(lines, "COMMIT"), "\n") + "\n")
+		case line == "COMMIT" && begun:
+			begun = false
+			input.Write(deletions.Bytes())
+			input.WriteString("COMMIT\n")
 		}
-	}
-	return result.String()
+		return nil
+	})
+	return input.Bytes(), err
 }
 
 // jumpsToNode reports whether a rule ends in a node's chain.
@@ -70,21 +72,30 @@ func iptables(programs []string) []string {
 	return slices.DeleteFunc([]string{"iptables", "ip6tables"}, func(family string) bool { return !slices.Contains(programs, family+"-save") })
 }
 
+// readRemoval is removal of what a family's program saves.
+func readRemoval(ctx context.Context, h *hosts.Host, family string) (input []byte, err error) {
+	err = h.RunReading(ctx, func(saved *hosts.Output) error {
+		input, err = removal(saved)
+		return err
+	}, family+"-save")
+	return input, err
+}
+
 // RemoveRules removes a node's packet filter rules, also those of nftables modes.
 func RemoveRules(ctx context.Context, h *hosts.Host, programs []string) error {
 	for _, family := range iptables(programs) {
-		saved, err := h.RunLong(ctx, family+"-save")
+		input, err := readRemoval(ctx, h, family)
 		if err != nil {
 			return err
 		}
-		if input := removal(string(saved)); input != "" {
-			if err := h.ChangeBy(ctx, []byte(input), family+"-restore", "--noflush"); err != nil {
+		if len(input) > 0 {
+			if err := h.ChangeBy(ctx, input, family+"-restore", "--noflush"); err != nil {
 				return err
 			}
 		}
 	}
-	tables, err := nft(ctx, h, "tables")
-	if err != nil {
+	var tables nftTables
+	if err := nft(ctx, h, "tables", tables.add); err != nil {
 		return err
 	}
 	for _, table := range tables {
@@ -102,51 +113,75 @@ type nftEntry struct {
 	Name   string `json:"name"`
 }
 
-// nft lists a node's "tables", or its "chains" outside of them, which programs named iptables-nft make.
-func nft(ctx context.Context, h *hosts.Host, kind string) ([]nftEntry, error) {
-	output, err := h.RunLong(ctx, "nft", "--json", "list", kind)
-	if err != nil {
-		return nil, err
-	}
-	answer := struct {
-		All []struct {
-			Table *nftEntry `json:"table"`
-			Chain *nftEntry `json:"chain"`
-		} `json:"nftables"`
-	}{}
-	if err := json.Unmarshal(output, &answer); err != nil {
-		return nil, fmt.Errorf("read the nftables %s of the host: %w", kind, err)
-	}
-	var found []nftEntry
-	for _, entry := range answer.All {
-		if entry.Table != nil && slices.Contains(nodeTables, entry.Table.Name) {
-			found = append(found, *entry.Table)
-		}
-		if entry.Chain != nil && isNodeChain(entry.Chain.Name) && !slices.Contains(nodeTables, entry.Chain.Table) {
-			found = append(found, *entry.Chain)
-		}
-	}
-	return found, nil
+// String names an entry as nft does.
+func (e nftEntry) String() string {
+	return strings.Join(strings.Fields(e.Family+" "+e.Table+" "+e.Name), " ")
 }
+
+// nftTables are tables, each once.
+type nftTables []nftEntry
+
+// maxTables is more than programs named iptables-nft, kube-proxy and all networks together make.
+const maxTables = 100
+
+func (t *nftTables) add(table nftEntry) error {
+	if slices.Contains(*t, table) {
+		return nil
+	}
+	if len(*t) == maxTables {
+		return fmt.Errorf("more than %d tables have something of a node; restart the host, which ends it", maxTables)
+	}
+	*t = append(*t, table)
+	return nil
+}
+
+// nftObject is an object that nft lists; all but one of its fields are nil.
+type nftObject struct {
+	Table *nftEntry `json:"table"`
+	Chain *nftEntry `json:"chain"`
+	Rule  *nftRule  `json:"rule"`
+}
+
+// nft reads a node's "tables", or its "chains" outside of them, which programs named iptables-nft make.
+func nft(ctx context.Context, h *hosts.Host, kind string, each func(nftEntry) error) error {
+	return h.RunReading(ctx, func(listed *hosts.Output) error {
+		return hosts.Elements(listed, "nftables", func(object nftObject) error {
+			switch {
+			case object.Table != nil && slices.Contains(nodeTables, object.Table.Name):
+				return each(*object.Table)
+			case object.Chain != nil && isNodeChain(object.Chain.Name) && !slices.Contains(nodeTables, object.Chain.Table):
+				return each(*object.Chain)
+			}
+			return nil
+		})
+	}, "nft", "--json", "list", kind)
+}
+
+// maxNamed is how many tables or chains that are left are named: a message must stay short.
+const maxNamed = 100
 
 // rulesLeft names a node's packet filter rules that still exist.
 func rulesLeft(ctx context.Context, h *hosts.Host, programs []string) ([]string, error) {
 	var left []string
 	for _, kind := range []string{"tables", "chains"} {
-		entries, err := nft(ctx, h, kind)
+		var named []string
+		err := nft(ctx, h, kind, func(entry nftEntry) error {
+			if len(named) < maxNamed {
+				named = append(named, hosts.Line("nftables "+strings.TrimSuffix(kind, "s")+" "+entry.String(), hosts.MaxLine))
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		for _, entry := range entries {
-			left = append(left, hosts.Tidy(strings.Join(strings.Fields("nftables "+strings.TrimSuffix(kind, "s")+" "+entry.Family+" "+entry.Table+" "+entry.Name), " ")))
-		}
+		left = append(left, named...)
 	}
 	for _, family := range iptables(programs) {
-		saved, err := h.RunLong(ctx, family+"-save")
+		input, err := readRemoval(ctx, h, family)
 		if err != nil {
 			return nil, err
 		}
-		if removal(string(saved)) != "" {
+		if len(input) > 0 {
 			left = append(left, "a node's rules in what "+family+"-save prints")
 		}
 	}

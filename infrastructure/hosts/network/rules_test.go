@@ -29,24 +29,24 @@ COMMIT
 COMMIT
 `
 	const want = `*nat
--D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -F KUBE-SERVICES
 -F CNI-1a2b
+-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -X KUBE-SERVICES
 -X CNI-1a2b
 COMMIT
 *filter
--D INPUT -m comment --comment "cali:Cz_u1IQiXIMmKD4c" -j cali-INPUT
 -F cali-INPUT
 -F CILIUM_INPUT
+-D INPUT -m comment --comment "cali:Cz_u1IQiXIMmKD4c" -j cali-INPUT
 -X cali-INPUT
 -X CILIUM_INPUT
 COMMIT
 `
-	if diff := cmp.Diff(want, removal(saved)); diff != "" {
-		t.Error(diff)
-	}
-	if got := removal("*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n"); got != "" {
-		t.Errorf("of a host's own rules go %q", got)
+	for saved, want := range map[string]string{saved: want, "*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n": ""} {
+		got, err := removal(printed(saved))
+		if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
+		}
 	}
 }
