@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -141,6 +143,17 @@ func (a *hostsBy) Probe(context.Context, *infrav1.IDCHost) (*probe.Facts, *probe
 
 func (a *hostsBy) Bootstrap(_ context.Context, _ *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
 	return bootstrap.Progress{}, a.bootstrap(machine)
+}
+
+// A clean-up removes the routes to these ranges.
+func TestABootstrapKnowsTheRangesOfItsClustersPods(t *testing.T) {
+	var visited bootstrap.Machine
+	r := &MachineReconciler{Client: withNodes(t), work: once{}, Hosts: &hostsBy{bootstrap: func(machine bootstrap.Machine) error { visited = machine; return nil }}}
+	s := &machineScope{machine: &infrav1.IDCMachine{}, owner: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{}, claim: claims.Outcome{Host: hostAt("192.0.2.7")}}
+	s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"10.244.0.0/16", "fd00:10:244::/56"}
+	if err := r.bootstrap(t.Context(), s); err != nil || !slices.Equal(visited.PodRanges, s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks) {
+		t.Errorf("%+v, %v", visited, err)
+	}
 }
 
 // once does a task within a reconcile.

@@ -64,7 +64,8 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	host := s.claim.Host.DeepCopy()
 	machine := bootstrap.Machine{
 		Claimant:  ownership.Claimant{InstanceID: s.machine.Spec.InstanceID},
-		Namespace: s.machine.Namespace, Name: s.machine.Name, ProviderID: s.machine.Spec.ProviderID, UserData: data,
+		Namespace: s.machine.Namespace, Name: s.machine.Name, ProviderID: s.machine.Spec.ProviderID,
+		PodRanges: s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks, UserData: data,
 	}
 	sum := sha256.Sum256(data)
 	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(s.machine), Kind: workKind}, background.Task{

@@ -28,6 +28,7 @@ var ownedMachineConditions = []string{
 type machineScope struct {
 	machine *infrav1.IDCMachine
 	owner   *clusterv1.Machine
+	cluster *clusterv1.Cluster
 	// waiting is what the machine waits for before it gets a host; nil for nothing.
 	waiting  *waiting
 	claim    claims.Outcome

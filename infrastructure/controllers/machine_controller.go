@@ -146,7 +146,7 @@ func ignoreRace(ctx context.Context, err error) error {
 const raceRetry = 100 * time.Millisecond
 
 func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, owner *clusterv1.Machine, machine *infrav1.IDCMachine) (_ ctrl.Result, reterr error) {
-	s := &machineScope{machine: machine, owner: owner}
+	s := &machineScope{machine: machine, owner: owner, cluster: cluster}
 	s.waiting = waitingFor(cluster, owner, machine)
 	if s.waiting == nil {
 		c := claims.Claims{Client: r.Client, Live: r.APIReader, Check: r.checkHost}

@@ -115,7 +115,12 @@ func (h *Host) ChangeBy(ctx context.Context, stdin []byte, args ...string) error
 
 // TryChange is Change of a command whose exit status is no error.
 func (h *Host) TryChange(ctx context.Context, args ...string) error {
-	_, err := h.Try(ctx, args...)
+	return h.TryChangeBy(ctx, nil, args...)
+}
+
+// TryChangeBy is TryChange with standard input.
+func (h *Host) TryChangeBy(ctx context.Context, stdin []byte, args ...string) error {
+	_, err := h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args, Stdin: stdin, MayBeCut: true}))
 	return changed(ctx, args, err)
 }
 

@@ -19,6 +19,8 @@ type Machine struct {
 	Namespace, Name string
 	// ProviderID is the Node's.
 	ProviderID string
+	// PodRanges are the ranges of addresses of pods in the machine's cluster. There may be none.
+	PodRanges []string
 	// UserData is the bootstrap data, for cloud-init. It may be empty when the host is the machine already.
 	UserData []byte
 }
@@ -30,7 +32,7 @@ func (m *Machine) dataHash() string {
 
 // record is the beginning of the machine's Record, which cleanup.Note completes.
 func (m *Machine) record(takenOver string) *records.Record {
-	return &records.Record{Namespace: m.Namespace, Name: m.Name, InstanceID: m.InstanceID, DataHash: m.dataHash(), TakenOver: takenOver}
+	return &records.Record{Namespace: m.Namespace, Name: m.Name, InstanceID: m.InstanceID, DataHash: m.dataHash(), PodRanges: m.PodRanges, TakenOver: takenOver}
 }
 
 // words matches instance IDs and provider IDs, which are written into files as they are.

@@ -65,6 +65,7 @@ func steps(h *hosts.Host, record *records.Record, programs []string) []step {
 			return imagesStay
 		}},
 		{"remove the pods' network", func(ctx context.Context) error { return network.Remove(ctx, h) }},
+		{"remove routes to pods", func(ctx context.Context) error { return network.RemoveRoutes(ctx, h, record) }},
 		{"remove packet filter rules", func(ctx context.Context) error { return network.RemoveRules(ctx, h, programs) }},
 		{"unmount volumes", func(ctx context.Context) error { return unmount(ctx, h, record) }},
 		{"remove the software of the machine", func(ctx context.Context) error {

@@ -38,6 +38,7 @@ func leftovers(ctx context.Context, h *hosts.Host, record *records.Record) ([]st
 		func() ([]string, error) { return unitsLeft(ctx, h) },
 		func() ([]string, error) { return mountsLeft(ctx, h, record) },
 		func() ([]string, error) { return network.Left(ctx, h, programs) },
+		func() ([]string, error) { return network.RoutesLeft(ctx, h, record) },
 		func() ([]string, error) { return containerd.Left(ctx, h, record, programs) },
 		func() ([]string, error) { return filesLeft(ctx, h, record) },
 		func() ([]string, error) { return accounts.Left(ctx, h, record) },

@@ -23,6 +23,7 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 	}{
 		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet/config.yaml"},
 		"a device": {"cni0", "after the clean-up there still is: network device cni0"},
+		"a route":  {"10.244.2.0/24 via 192.0.2.8 dev eth0", "after the clean-up there still is: route 10.244.2.0/24 via 192.0.2.8 dev eth0"},
 		"a key":    {"/home/admin/.ssh/authorized_keys", "after the clean-up there still is: SSH keys in /home/admin/.ssh/authorized_keys"},
 		"a seed":   {cloudinit.Dir, "after the clean-up there still is: file " + cloudinit.SeedDir},
 		"a table":  {"ip6 kube-proxy", "after the clean-up there still is: nftables table ip6 kube-proxy"},

@@ -11,6 +11,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cloudinit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/containerd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/footprint"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/network"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
@@ -30,14 +31,15 @@ func Note(ctx context.Context, h *hosts.Host, record *records.Record, userData [
 		return err
 	}
 	files := slices.Concat(found.Files, keyFiles, []string{onworker.KubeletEnvironment, hostnameFile, hostsFile, cloudinit.ConfigFile})
-	there, err := h.Existing(ctx, files...)
+	there, err := h.Existing(ctx, append(files, cloudinit.Dir)...)
 	if err != nil {
 		return err
 	}
 	record.Added = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) })
 	// A node's folders are emptied completely: no file in them is restored.
-	there = slices.DeleteFunc(there, isNodes)
-	record.Replaced = there
+	originals := slices.DeleteFunc(there, isNodes)
+	record.CloudInit = slices.Contains(originals, cloudinit.Dir)
+	record.Replaced = slices.DeleteFunc(slices.Clone(originals), func(file string) bool { return file == cloudinit.Dir })
 	hostname, err := h.Run(ctx, "uname", "-n")
 	if err != nil {
 		return err
@@ -49,18 +51,16 @@ func Note(ctx context.Context, h *hosts.Host, record *records.Record, userData [
 	if record.TakenOver != "" { // Mounts inside of these folders are the node's, and go with it. Only a mount of a whole folder is the host's own.
 		record.Mounts = slices.DeleteFunc(record.Mounts, func(point string) bool { return !slices.Contains(nodePaths, point) })
 	}
+	if err := network.NoteRoutes(ctx, h, record); err != nil {
+		return err
+	}
 	if err := containerd.Note(ctx, h, record); err != nil {
 		return err
 	}
 	if err := h.Change(ctx, "install", "-d", "-m", "0700", records.Dir, records.OriginalsDir); err != nil {
 		return err
 	}
-	cloud, err := h.Existing(ctx, cloudinit.Dir)
-	if err != nil {
-		return err
-	}
-	record.CloudInit = len(cloud) > 0
-	if originals := slices.Concat(there, cloud); len(originals) > 0 {
+	if len(originals) > 0 {
 		// coreutils 9.1, which Debian 12 has, fails to keep the mode of absolute parents.
 		copies := []string{"env", "--chdir=/", "cp", "--archive", "--parents", "--"}
 		for _, file := range originals {

@@ -9,7 +9,12 @@ import (
 )
 
 func (s *Simulated) ip(args []string) (string, int) {
-	if args[0] == "link" {
+	switch {
+	case slices.Contains(args, "-batch"):
+		return s.ipBatch()
+	case slices.Contains(args, "route"):
+		return s.ipRoutes()
+	case args[0] == "link":
 		s.Links = slices.DeleteFunc(s.Links, func(link string) bool { return link == args[2] && !s.Sticky[link] })
 		return "", 0
 	}
@@ -22,6 +27,47 @@ func (s *Simulated) ip(args []string) (string, int) {
 		s.t.Error(err)
 	}
 	return string(text), 0
+}
+
+// ipRoutes prints the routes as iproute2 does.
+func (s *Simulated) ipRoutes() (string, int) {
+	described := []map[string]any{}
+	for _, route := range s.Routes {
+		words, of := strings.Fields(route), map[string]any{}
+		if words[0] == "blackhole" {
+			of["type"], words = words[0], words[1:]
+		}
+		of["dst"] = words[0]
+		for i := 1; i < len(words); i += 2 {
+			key, value := words[i], any(words[i+1])
+			switch key {
+			case "via":
+				key = "gateway"
+			case "metric":
+				value = json.Number(words[i+1])
+			}
+			of[key] = value
+		}
+		described = append(described, of)
+	}
+	text, err := json.Marshal(described)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return string(text), 0
+}
+
+// ipBatch deletes routes. It goes on after one that is not there.
+func (s *Simulated) ipBatch() (string, int) {
+	status := 0
+	for line := range strings.Lines(s.stdin) {
+		name, is := strings.CutPrefix(strings.TrimSpace(line), "route delete ")
+		if !is || !slices.Contains(s.Routes, name) {
+			status = 1
+		}
+		s.Routes = slices.DeleteFunc(s.Routes, func(route string) bool { return route == name && !s.Sticky[name] })
+	}
+	return "", status
 }
 
 // nft knows tables, by family and name, and their chains, with the table before the name. A rule of the chain POSTROUTING leads to each chain.

@@ -37,8 +37,8 @@ type Simulated struct {
 	// Users are the users that exist. Locked are those whose password is locked.
 	Users, Locked map[string]bool
 
-	// Links are network devices.
-	Links []string
+	// Links are network devices, Routes routes in the words of ip-route(8), such as "10.0.0.0/8 via 192.0.2.1 dev eth0".
+	Links, Routes []string
 	// Tables and Chains are those of nftables; iptables is what iptables-save prints.
 	Tables, Chains []string
 	iptables       string
@@ -56,7 +56,7 @@ type Simulated struct {
 	Succeed bool
 	Starts  int
 
-	// Sticky are the things that no command changes: files, mounts, units, devices, tables, images, iptables, and kok-software,
+	// Sticky are the things that no command changes: files, mounts, units, devices, routes, tables, images, iptables, and kok-software,
 	// which fails.
 	Sticky map[string]bool
 	// Answers are answers to commands, which then change nothing.
@@ -86,6 +86,7 @@ func New(t *testing.T) *Simulated {
 			"/proc/uptime": "100000.00 350000.00\n", "/run/systemd/system/.kept": "",
 		},
 		Mounts: []string{"/var/lib/kubelet"}, Links: []string{"eth0"},
+		Routes: []string{"default via 192.0.2.1 dev eth0", "10.0.0.0/8 via 192.0.2.1 dev eth0", "10.244.99.0/24 via 192.0.2.1 dev eth0"},
 		Images: []string{"registry.k8s.io/pause:3.10"}, Tables: []string{"inet firewall"}, Chains: []string{"inet firewall INPUT"},
 		Sticky: map[string]bool{}, Answers: map[string]ssh.Result{},
 	}
@@ -212,7 +213,7 @@ func (s *Simulated) Plain() string {
 	for name, state := range s.Units {
 		units[name] = *state
 	}
-	return fmt.Sprint(s.containerd, s.Links, s.Tables, s.Chains, s.iptables, s.name, s.Files, units, s.Users, s.Locked, s.Tasks, s.Images, slices.DeleteFunc(slices.Clone(s.Mounts), func(m string) bool { return m == "/data" }))
+	return fmt.Sprint(s.containerd, s.Links, s.Routes, s.Tables, s.Chains, s.iptables, s.name, s.Files, units, s.Users, s.Locked, s.Tasks, s.Images, slices.DeleteFunc(slices.Clone(s.Mounts), func(m string) bool { return m == "/data" }))
 }
 
 // ExpectPlain fails the test unless the host is as Plain told before.

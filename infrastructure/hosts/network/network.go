@@ -1,5 +1,5 @@
 // Package network removes from a host what kubelet, kube-proxy and CNI plugins leave in its network: namespaces of pods,
-// devices, and packet filter rules. The host's own devices and rules stay.
+// devices, routes, and packet filter rules. The host's own devices, routes and rules stay.
 package network
 
 import (

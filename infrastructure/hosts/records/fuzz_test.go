@@ -16,7 +16,7 @@ import (
 // FuzzRecords: what a host says of its machine is the same when it is written there again.
 func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
-		`{"namespace":"team","name":"a","instanceID":"1","dataHash":"0a","seeded":true,"images":["a"],"keys":{"/root/.ssh/authorized_keys":["AAAA"]},"takenOver":"a kubelet runs"}`,
+		`{"namespace":"team","name":"a","instanceID":"1","dataHash":"0a","seeded":true,"images":["a"],"keys":{"/root/.ssh/authorized_keys":["AAAA"]},"podRanges":["10.244.0.0/16"],"routes":["10.244.2.0/24 via 192.0.2.1"],"takenOver":"a kubelet runs"}`,
 		`{}`, `null`, `[]`, ``, `{"images":null}`, `{"images":[]}`, `{"name":1}`, "{\"name\":\"\xff\"}", `{"name":"\u001b"}`, `{"name":"` + strings.Repeat("a", 5000) + `"}`, `{"NAME":"a","name":"b"}`,
 	} {
 		f.Add(seed)

@@ -55,6 +55,10 @@ type Record struct {
 	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet. A clean-up empties
 	// them and leaves them mounted.
 	Mounts []string `json:"mounts,omitempty"`
+	// PodRanges are those of the machine's cluster, and Routes those that led there before, which are the host's own. Routes that came
+	// since go with the machine. A Record of an older release has neither.
+	PodRanges []string `json:"podRanges,omitempty"`
+	Routes    []string `json:"routes,omitempty"`
 	// TakenOver is the fact that a person allowed in spec.takeOver; empty for a host that was free.
 	TakenOver string `json:"takenOver,omitempty"`
 }

@@ -17,7 +17,8 @@ import (
 // Worker is a machine with hosttest.UserData.
 func Worker() bootstrap.Machine {
 	return bootstrap.Machine{
-		Claimant: ownership.Claimant{InstanceID: "id-1"}, Namespace: "team", Name: "worker-1", ProviderID: "idc://team/host-1", UserData: []byte(hosttest.UserData),
+		Claimant: ownership.Claimant{InstanceID: "id-1"}, Namespace: "team", Name: "worker-1", ProviderID: "idc://team/host-1",
+		PodRanges: []string{"10.244.0.0/16", "fd00:10:244::/56"}, UserData: []byte(hosttest.UserData),
 	}
 }
 
