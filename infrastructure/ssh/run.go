@@ -78,10 +78,12 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	select {
 	case <-ended:
 	default:
-		end(session, ended)
 		if ctx.Err() != nil {
+			end(session, ended)
 			return result, fmt.Errorf("run %s: %w", command.Args[0], ctx.Err())
 		}
+		go func() { _ = session.Close() }() // Its next write ends a command, also one of root's.
+		end(session, ended)
 		return result, c.unread(&command, unread)
 	}
 	_ = session.Close()
