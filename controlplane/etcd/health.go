@@ -86,9 +86,10 @@ type Health struct {
 	UnknownMembers []UnknownMember
 	// Alarms are the first ten raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
-	// Full is true when the alarm NOSPACE is raised: it takes no writes. Compacted is true when it is full, and has no version
-	// of a key but the newest.
-	Full, Compacted bool
+	// Full is true when the alarm NOSPACE is raised: it takes no writes.
+	Full bool
+	// CompactedAt is the revision of an etcd that is full and has no version of a key but the newest; 0 for any other.
+	CompactedAt int64
 	// Disagree is true when no majority of the voters has the same data, by the same hashes.
 	Disagree bool
 	// ClusterID is the ID that the members that answered give of their cluster, in hexadecimal; empty when none answered, or when
@@ -390,7 +391,7 @@ func (h *Health) list(ctx context.Context, client *clientv3.Client, expected map
 		}
 	}
 	if h.Full {
-		h.Compacted, err = isCompacted(ctx, client)
+		h.CompactedAt, err = compactedAt(ctx, client)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func MakeRoom(ctx context.Context, action space.Action, members map[string]Addre
 	case space.Compact:
 		err = compact(ctx, client)
 	case space.Defragment:
-		_, err = client.Defragment(ctx, members[action.Member].Client)
+		err = defragment(ctx, members[action.Member], config)
 	case space.Disarm:
 		err = disarm(ctx, client)
 	default:
@@ -49,7 +49,7 @@ func MakeRoom(ctx context.Context, action space.Action, members map[string]Addre
 
 // Space is what a decision on room depends on, as far as etcd tells. Members are in the order of their names.
 func (h *Health) Space() space.State {
-	state := space.State{Full: h.Full, Compacted: h.Compacted}
+	state := space.State{Full: h.Full, CompactedAt: h.CompactedAt}
 	for i, m := range h.Members {
 		if m.Listed {
 			state.Members = append(state.Members, space.Member{
@@ -74,6 +74,21 @@ func compact(ctx context.Context, client *clientv3.Client) error {
 	return err
 }
 
+// defragment writes a member's file anew, once the member has dropped the old versions that etcd was told to drop. Each does so in its own time.
+func defragment(ctx context.Context, member Address, config *tls.Config) error {
+	client, err := dial(ctx, []Address{member}, config)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // What was written through it has been answered.
+	// A physical compaction waits for those before it, also one at a revision that is compacted. There is nothing before the first revision.
+	if _, err := client.Compact(ctx, 1, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return err
+	}
+	_, err = client.Defragment(ctx, member.Client)
+	return err
+}
+
 // disarm ends the alarms NOSPACE, and no other.
 func disarm(ctx context.Context, client *clientv3.Client) error {
 	alarms, err := client.AlarmList(ctx)
@@ -91,15 +106,19 @@ func disarm(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// isCompacted reports whether no version of a key but the newest is left.
-func isCompacted(ctx context.Context, client *clientv3.Client) (bool, error) {
+// compactedAt is the revision of an etcd that has no version of a key but the newest; 0 for one that has.
+func compactedAt(ctx context.Context, client *clientv3.Client) (int64, error) {
 	head, err := client.Get(ctx, noKey, clientv3.WithCountOnly())
-	if err != nil || head.Header.Revision < 2 {
-		return err == nil, err
+	if err != nil {
+		return 0, err
 	}
-	_, err = client.Get(ctx, noKey, clientv3.WithCountOnly(), clientv3.WithRev(head.Header.Revision-1))
+	revision := head.Header.Revision
+	if revision < 2 {
+		return revision, nil
+	}
+	_, err = client.Get(ctx, noKey, clientv3.WithCountOnly(), clientv3.WithRev(revision-1))
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		return true, nil
+		return revision, nil
 	}
-	return false, err
+	return 0, err
 }

@@ -27,19 +27,7 @@ import (
 func TestLivezWaitsForADefragmentation(t *testing.T) {
 	sample.OneIn(t, 4, "it fills a database for a minute, to judge etcd and no code of this project")
 	const values, size = 512, 1 << 20
-	at, peer := "http://"+loopback.Free(t).String(), "http://"+loopback.Free(t).String()
-	command := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--name=one", "--data-dir="+filepath.Join(t.TempDir(), "data"),
-		"--listen-client-urls="+at, "--advertise-client-urls="+at, "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
-		"--initial-cluster=one="+peer, "--log-level=error")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{at}, Logger: zap.NewNop(), DialTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client, address := startEtcd(t)
 	value := strings.Repeat("x", size)
 	for i := range values {
 		if _, err := client.Put(t.Context(), fmt.Sprintf("key-%d", i), value); err != nil {
@@ -48,7 +36,7 @@ func TestLivezWaitsForADefragmentation(t *testing.T) {
 	}
 	// The last values may still be on their way to the disk.
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		took, err := livez(ctx, at)
+		took, err := livez(ctx, address.Client)
 		return took < time.Second, err
 	}); err != nil {
 		t.Fatalf("before, /livez does not answer within a second: %v", err)
@@ -57,7 +45,7 @@ func TestLivezWaitsForADefragmentation(t *testing.T) {
 	done := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		done <- MakeRoom(t.Context(), space.Action{Kind: space.Defragment, Member: "one"}, map[string]Address{"one": {Client: at, Peer: peer}}, nil)
+		done <- MakeRoom(t.Context(), space.Action{Kind: space.Defragment, Member: "one"}, map[string]Address{"one": address}, nil)
 	}()
 	var longest time.Duration
 	next := time.NewTicker(time.Millisecond)
@@ -69,7 +57,7 @@ func TestLivezWaitsForADefragmentation(t *testing.T) {
 				t.Fatal(err)
 			}
 		case <-next.C:
-			took, err := livez(t.Context(), at)
+			took, err := livez(t.Context(), address.Client)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,6 +69,50 @@ func TestLivezWaitsForADefragmentation(t *testing.T) {
 	if longest < took/2 {
 		t.Errorf("/livez answers during a defragmentation, after %s of %s: the bound of package space can go", longest, took)
 	}
+}
+
+// A member drops old versions some time after etcd was compacted. A file that is written anew before has them yet.
+func TestAFileIsWrittenAnewWhenItsMemberHasDroppedOldVersions(t *testing.T) {
+	const versions, size = 50, 100 << 10
+	client, address := startEtcd(t, "--compaction-batch-limit=5", "--compaction-sleep-interval=100ms")
+	value := strings.Repeat("x", size)
+	var revision int64
+	for range versions {
+		put, err := client.Put(t.Context(), "key", value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		revision = put.Header.Revision
+	}
+	if _, err := client.Compact(t.Context(), revision); err != nil { // As a member does that another one told of it.
+		t.Fatal(err)
+	}
+	if err := MakeRoom(t.Context(), space.Action{Kind: space.Defragment, Member: "one"}, map[string]Address{"one": address}, nil); err != nil {
+		t.Fatal(err)
+	}
+	status, err := client.Status(t.Context(), address.Client)
+	if err != nil || status.DbSize > versions*size/5 {
+		t.Errorf("its file has %d bytes: %v", status.DbSize, err)
+	}
+}
+
+// startEtcd starts an etcd with one member, one.
+func startEtcd(t *testing.T, flags ...string) (*clientv3.Client, Address) {
+	t.Helper()
+	address := Address{Client: "http://" + loopback.Free(t).String(), Peer: "http://" + loopback.Free(t).String()}
+	command := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), append(flags, "--name=one", "--data-dir="+filepath.Join(t.TempDir(), "data"),
+		"--listen-client-urls="+address.Client, "--advertise-client-urls="+address.Client, "--listen-peer-urls="+address.Peer,
+		"--initial-advertise-peer-urls="+address.Peer, "--initial-cluster=one="+address.Peer, "--log-level=error")...)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address.Client}, Logger: zap.NewNop(), DialTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client, address
 }
 
 func livez(ctx context.Context, at string) (time.Duration, error) {

@@ -138,11 +138,11 @@ var spaceDone = map[space.Kind]string{
 }
 
 // makeRoom takes a step that has a full etcd take writes again. It may take longer than other steps.
-func (c *cluster) makeRoom(ctx context.Context, action space.Action) (string, error) {
+func (c *cluster) makeRoom(ctx context.Context, action space.Action, compactedAt int64) (string, error) {
 	if err := c.operator.etcd.MakeRoom(ctx, action, c.members, c.tls); err != nil {
 		return "", err
 	}
-	c.operator.rewritten.note(c.key(), action, c.operator.clock.Now())
+	c.operator.rewritten.note(c.key(), action, compactedAt, c.operator.clock.Now())
 	did := strings.TrimSpace(action.Reason + ": " + spaceDone[action.Kind] + " " + action.Member)
 	c.log.Info("Made room in a full etcd", "step", did)
 	c.event(reasonMadeRoom, string(action.Kind), "%s: %s", c.Cluster.Component, did)

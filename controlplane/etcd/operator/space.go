@@ -29,7 +29,7 @@ func (c *cluster) decideSpace(ctx context.Context, health *etcd.Health) (decisio
 	case space.None, space.Wait, space.NeedsDecision:
 		return decision{waitsFor: action.Reason}, nil
 	}
-	return decision{act: func(ctx context.Context) (string, error) { return c.makeRoom(ctx, action) }, within: etcd.RoomTimeout}, nil
+	return decision{act: func(ctx context.Context) (string, error) { return c.makeRoom(ctx, action, state.CompactedAt) }, within: etcd.RoomTimeout}, nil
 }
 
 // spaceState is all that the next step depends on, as etcd and the host cluster have it now.
@@ -43,7 +43,7 @@ func (c *cluster) spaceState(ctx context.Context, health *etcd.Health) (space.St
 	for i := range state.Members {
 		member := &state.Members[i]
 		member.Ordinal = c.ordinal(member.Name)
-		member.Rewritten = c.operator.rewritten.lately(c.key(), member.Name, c.operator.clock.Now())
+		member.Rewritten = c.operator.rewritten.lately(c.key(), member.Name, state.CompactedAt, c.operator.clock.Now())
 		storage := c.Cluster.Spec(&c.Input).Storage
 		if claim := found.claims[member.Name]; claim != nil {
 			member.Volume = claim.Status.Capacity.Storage().Value()
@@ -74,15 +74,15 @@ type rewritten struct {
 }
 
 // lately is what space.Rewrites knows of a member.
-func (r *rewritten) lately(of background.Key, member string, now time.Time) bool {
+func (r *rewritten) lately(of background.Key, member string, compactedAt int64, now time.Time) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	known := r.of[of]
-	return known != nil && known.Lately(member, now)
+	return known != nil && known.Lately(member, compactedAt, now)
 }
 
 // note remembers a step.
-func (r *rewritten) note(of background.Key, action space.Action, now time.Time) {
+func (r *rewritten) note(of background.Key, action space.Action, compactedAt int64, now time.Time) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.of == nil {
@@ -91,7 +91,7 @@ func (r *rewritten) note(of background.Key, action space.Action, now time.Time) 
 	if r.of[of] == nil {
 		r.of[of] = &space.Rewrites{}
 	}
-	r.of[of].Note(action, now)
+	r.of[of].Note(action, compactedAt, now)
 }
 
 // forget drops what is known of an object.

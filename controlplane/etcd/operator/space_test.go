@@ -27,7 +27,7 @@ import (
 // fullEtcd has three members whose files are as large as the quota and half empty.
 func fullEtcd(edit func(*etcd.Health)) *etcd.Health {
 	health := healthy()
-	health.Full, health.Compacted, health.Alarms = true, true, []string{"NOSPACE on blue-etcd-data-0"}
+	health.Full, health.CompactedAt, health.Alarms = true, 9, []string{"NOSPACE on blue-etcd-data-0"}
 	for i := range health.Members {
 		m := &health.Members[i]
 		m.Started, m.Answered, m.Follows, m.Full, m.Err = true, true, true, true, errors.New("it reports alarm:NOSPACE")
@@ -49,7 +49,7 @@ func TestAFullEtcdIsGivenRoom(t *testing.T) {
 	}{
 		"it takes writes": {is: func(h *etcd.Health) { h.Full, h.Alarms = false, nil }},
 		"it has old versions": {is: func(h *etcd.Health) {
-			h.Compacted = false
+			h.CompactedAt = 0
 			for i := range h.Members {
 				h.Members[i].DatabaseInUse = 2 << 30
 			}

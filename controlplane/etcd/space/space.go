@@ -59,8 +59,8 @@ type Member struct {
 type State struct {
 	// Full is true when etcd has the alarm NOSPACE.
 	Full bool
-	// Compacted is true when no version of a key but the newest is left.
-	Compacted bool
+	// CompactedAt is the revision of an etcd that has no version of a key but the newest; 0 for one that has.
+	CompactedAt int64
 	// Members are those that etcd lists.
 	Members []Member
 	// Quota names the field that has the quota, for people.
@@ -97,7 +97,7 @@ func Decide(s State) Action {
 	}
 	// Deletions go on in a full etcd: old versions are dropped only where that must help.
 	m := slices.MinFunc(large, leaderLast)
-	if s.Compacted {
+	if s.compacted() {
 		if doubtful := slices.DeleteFunc(slices.Clone(large), func(m Member) bool { return m.Rewritten }); len(doubtful) > 0 {
 			return s.defragment(slices.MinFunc(doubtful, leaderLast))
 		}
@@ -110,7 +110,7 @@ func Decide(s State) Action {
 // defragment has the file of a member written anew, for which there must be time, and its volume must have room.
 func (s State) defragment(m Member) Action {
 	switch {
-	case m.InUse > mostLive && !s.Compacted:
+	case m.InUse > mostLive && !s.compacted():
 		return Action{Kind: Compact, Reason: "it is full"}
 	case m.InUse > mostLive:
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and to write the %s in use of member %s anew may take longer than kubelet waits for an answer: delete objects, or raise %s",
@@ -122,6 +122,8 @@ func (s State) defragment(m Member) Action {
 	}
 	return Action{Kind: Defragment, Member: m.Name, Reason: "it is full"}
 }
+
+func (s State) compacted() bool { return s.CompactedAt > 0 }
 
 func (m Member) hasRoom() bool       { return m.Size < m.Quota/100*enough }
 func (m Member) wouldHaveRoom() bool { return m.InUse < m.Quota/100*enough }

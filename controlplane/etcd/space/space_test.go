@@ -11,7 +11,7 @@ const gib = int64(1) << 30
 
 // full is a full etcd of three members, of which the first leads. Its files are full of old versions.
 func full(edits ...func(*State)) State {
-	s := State{Full: true, Compacted: true, Quota: "spec.etcd.data.quotaBackendSize"}
+	s := State{Full: true, CompactedAt: 9, Quota: "spec.etcd.data.quotaBackendSize"}
 	for i := range 3 {
 		s.Members = append(s.Members, Member{
 			Name: fmt.Sprintf("blue-etcd-data-%d", i), Ordinal: i, Started: true, Works: true, Leader: i == 0, Size: 2 * gib, InUse: gib, Quota: 2 * gib, Volume: 8 * gib,
@@ -42,8 +42,8 @@ func TestDecide(t *testing.T) {
 		says  string
 	}{
 		"it takes writes":     {state: full(func(s *State) { s.Full = false })},
-		"it has old versions": {state: full(of(0, packed), of(1, packed), of(2, packed), func(s *State) { s.Compacted = false }), want: Action{Kind: Compact}, says: "full"},
-		"it has old versions, and free pages that suffice": {state: full(func(s *State) { s.Compacted = false }), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
+		"it has old versions": {state: full(of(0, packed), of(1, packed), of(2, packed), func(s *State) { s.CompactedAt = 0 }), want: Action{Kind: Compact}, says: "full"},
+		"it has old versions, and free pages that suffice": {state: full(func(s *State) { s.CompactedAt = 0 }), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
 		"a member does not work":                           {state: full(of(1, func(m *Member) { m.Works = false })), want: Action{Kind: Wait}, says: "blue-etcd-data-1"},
 		"all files are too large":                          {state: full(), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
 		"one is small already":                             {state: full(of(1, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
@@ -59,7 +59,7 @@ func TestDecide(t *testing.T) {
 		"nobody knows how large a volume is": {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
 		"what is in use is too much to be written anew while kubelet waits": {state: full(huge), want: Action{Kind: NeedsDecision},
 			says: "to write the 5Gi in use of member blue-etcd-data-1 anew may take longer than kubelet waits for an answer: delete objects, or raise spec.etcd.data.quotaBackendSize"},
-		"it is too much, and some is old versions": {state: full(huge, func(s *State) { s.Compacted = false }), want: Action{Kind: Compact}},
+		"it is too much, and some is old versions": {state: full(huge, func(s *State) { s.CompactedAt = 0 }), want: Action{Kind: Compact}},
 		"the quota was raised": {state: full(func(s *State) {
 			for i := range s.Members {
 				s.Members[i].Quota = 4 * gib
@@ -80,7 +80,7 @@ func TestAFullEtcdEndsWithRoomOrWithAPerson(t *testing.T) {
 	ended := map[Kind]int{}
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		s := full(func(s *State) { s.Compacted = random.IntN(2) == 0 })
+		s := full(func(s *State) { s.CompactedAt = random.Int64N(2) })
 		for i := range s.Members {
 			m := &s.Members[i]
 			m.Size, m.Volume = random.Int64N(3*gib), random.Int64N(9*gib)
@@ -98,7 +98,7 @@ func TestAFullEtcdEndsWithRoomOrWithAPerson(t *testing.T) {
 			}
 			switch action.Kind {
 			case Compact:
-				s.Compacted = true
+				s.CompactedAt = 1
 			case Defragment:
 				if done[action.Member] {
 					t.Fatalf("seed %d: %s is defragmented twice", seed, action.Member)

@@ -62,7 +62,7 @@ func (a *agent) makeRoom(ctx context.Context) error {
 	if err := etcd.MakeRoom(ctx, action, members, config); err != nil {
 		return err
 	}
-	a.rewrites.Note(action, a.Now())
+	a.rewrites.Note(action, state.CompactedAt, a.Now())
 	a.Log.Info("made room in a full etcd", "step", action.Kind, "reason", action.Reason)
 	return nil
 }
@@ -96,7 +96,7 @@ func (a *agent) spaceState(health *etcd.Health) (space.State, error) {
 		if m.Name != a.Member {
 			continue
 		}
-		m.Rewritten = a.rewrites.Lately(m.Name, a.Now())
+		m.Rewritten = a.rewrites.Lately(m.Name, state.CompactedAt, a.Now())
 		free, err := snapshot.FreeBytes(a.DataDir)
 		if err != nil {
 			return state, err

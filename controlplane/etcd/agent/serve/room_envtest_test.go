@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
@@ -38,16 +39,7 @@ func TestAgentsMakeRoomInAFullEtcdWhileTheManagerIsAway(t *testing.T) {
 	}
 
 	w.ahead.Add(int64(aloneAfter))
-	for deadline := time.After(patience); ; {
-		if _, err = w.client.Put(ctx, "a", "d"); err == nil {
-			break
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("it is full for ever: %v", err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	w.untilWritten(ctx)
 	// Which files were too large differs: a member that wrote more at once needs fewer pages.
 	rewritten := 0
 	for _, m := range w.members {
@@ -65,5 +57,58 @@ func TestAgentsMakeRoomInAFullEtcdWhileTheManagerIsAway(t *testing.T) {
 	must(t, err)
 	if len(found.Kvs) != 1 || len(found.Kvs[0].Value) != value {
 		t.Errorf("the newest version is lost: %d keys", len(found.Kvs))
+	}
+}
+
+// What an agent found out about its file before the deletion says nothing of it after.
+func TestAgentsMakeRoomOnceKeysOfAFullEtcdAreDeleted(t *testing.T) {
+	const quota, value = int64(16 << 20), 512 << 10
+	w := newWorld(t, 3, backup.Config{}, fmt.Sprintf("--quota-backend-bytes=%d", quota))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var err error
+	for i := 0; err == nil; i++ {
+		_, err = w.client.Put(ctx, fmt.Sprintf("filler/%d", i), strings.Repeat("x", value))
+	}
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("it is not full: %v", err)
+	}
+	w.ahead.Add(int64(aloneAfter))
+	w.said("step=Defragment", "what is next is not this member's to do")
+	_, err = w.client.Delete(ctx, "filler/", clientv3.WithPrefix())
+	must(t, err)
+	w.untilWritten(ctx)
+}
+
+// said waits until an agent says one thing, and then another.
+func (w *world) said(first, then string) {
+	w.Helper()
+	for deadline := time.After(patience); ; {
+		for _, m := range w.members {
+			if _, after, found := strings.Cut(m.said.String(), first); found && strings.Contains(after, then) {
+				return
+			}
+		}
+		select {
+		case <-deadline:
+			w.Fatalf("nobody says %q, and then %q", first, then)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// untilWritten waits until etcd takes a write.
+func (w *world) untilWritten(ctx context.Context) {
+	w.Helper()
+	for deadline := time.After(patience); ; {
+		_, err := w.client.Put(ctx, "a", "d")
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			w.Fatalf("it is full for ever: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 }
