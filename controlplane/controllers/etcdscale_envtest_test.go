@@ -184,7 +184,7 @@ func (e *realEtcd) reach(members int32) {
 	err := wait.PollUntilContextTimeout(e.t.Context(), scaleRound, scalePatience, true, func(ctx context.Context) (bool, error) {
 		health := e.round(ctx)
 		last = fmt.Sprintf("%v %s %+v", health.Problems(), health.Change, etcdclusters.Status(e.controlPlane, names.EtcdData).Members)
-		claims, err := operator.MembersWithVolume(ctx, e.host, client.ObjectKey{Namespace: "team", Name: "blue"})
+		claims, err := operator.VolumeClaims(ctx, e.host, client.ObjectKey{Namespace: "team", Name: "blue"}, names.EtcdData, nil)
 		return etcdclusters.Voters(e.controlPlane, names.EtcdData) == members && len(health.Problems()) == 0 && health.Change == "" &&
 			len(e.members) == int(members) && len(claims) == int(members) && len(e.services()) == int(members), err
 	})

@@ -129,7 +129,8 @@ func TestEtcdWithoutAQuorumIsNotOperatedBeforeItsFirst(t *testing.T) {
 // Of three members one is listed. While the second is added, another pod turns ready.
 func TestAChangedObservationDoesNotCancelAStepHalfDone(t *testing.T) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Config("blue", names.EtcdData)}, Data: map[string]string{}}
-	builder := fake.NewClientBuilder().WithObjects(config)
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	builder := fake.NewClientBuilder().WithIndex(&corev1.PersistentVolumeClaim{}, metav1.ObjectNameField, byName).WithObjects(config)
 	for i, node := range []string{"n0", "n1", "n2"} {
 		config.Data[statustest.PodName(names.EtcdData, int32(i))+".yaml"] = "initial-cluster-state: existing"
 		builder.WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})

@@ -3,6 +3,7 @@ package etcdmembers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,18 +21,17 @@ import (
 // is not in it. Their addresses, certificates and files stay until nothing of them is left. Services are what tells of them: present ones, and those that were recorded.
 func (m *Members) Beyond(ctx context.Context, recorded map[string]string, present map[string]*corev1.Service) (map[string]int32, error) {
 	beyond := map[string]int32{}
+	known := slices.Concat(slices.Collect(maps.Keys(recorded)), slices.Collect(maps.Keys(present)))
 	for _, cluster := range etcdcomponent.All {
 		wanted, members := len(cluster.Wanted(m.Input)), 0
-		for name := range recorded {
+		extra := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return cluster.Ordinal(m.Input, name) < wanted })
+		for _, name := range extra {
 			members = max(members, cluster.Ordinal(m.Input, name)+1)
 		}
-		for name := range present {
-			members = max(members, cluster.Ordinal(m.Input, name)+1)
-		}
-		if members <= wanted {
+		if members == 0 {
 			continue
 		}
-		left, err := m.leftOf(ctx, cluster, wanted)
+		left, err := m.leftOf(ctx, cluster, wanted, extra)
 		if err != nil {
 			return beyond, err
 		}
@@ -42,8 +42,8 @@ func (m *Members) Beyond(ctx context.Context, recorded map[string]string, presen
 	return beyond, nil
 }
 
-// leftOf reports whether anything is left, or may be, of members beyond a number.
-func (m *Members) leftOf(ctx context.Context, cluster etcdcomponent.Cluster, wanted int) (bool, error) {
+// leftOf reports whether anything is left, or may be, of members beyond a number, of which the names are those that Services tell of.
+func (m *Members) leftOf(ctx context.Context, cluster etcdcomponent.Cluster, wanted int, members []string) (bool, error) {
 	listed := etcdclusters.Status(m.ControlPlane, cluster.Component).Members
 	if len(listed) != wanted || etcdclusters.Voters(m.ControlPlane, cluster.Component) != int32(wanted) { //nolint:gosec // A handful.
 		return true, nil
@@ -57,12 +57,12 @@ func (m *Members) leftOf(ctx context.Context, cluster etcdcomponent.Cluster, wan
 	if err != nil {
 		return false, err
 	}
-	claims, err := operator.MembersWithVolume(ctx, m.Host.Live, m.Cluster)
+	claims, err := operator.VolumeClaims(ctx, m.Host.Live, m.Cluster, cluster.Component, members)
 	if err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(pods[cluster.Component], func(pod corev1.Pod) bool { return beyond(pod.Name) }) ||
-		slices.ContainsFunc(claims, beyond), nil
+		slices.ContainsFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return beyond(operator.MemberOf(&claim)) }), nil
 }
 
 // DeleteServices deletes the Services of members that were removed.

@@ -18,7 +18,11 @@ import (
 // keepVolumes notes on the volume claims of the former members that members of the new etcd begin there: their former data are put aside,
 // and not deleted with the volume. Members that a person gave up are left out, because their volumes may never be reached again.
 func (p *Progress) keepVolumes(ctx context.Context, of *Facts) error {
-	claims, err := operator.VolumeClaims(ctx, of.Host.Live, of.Cluster, names.EtcdData)
+	var former []string
+	for _, m := range p.Record.Members {
+		former = append(former, m.Name)
+	}
+	claims, err := operator.VolumeClaims(ctx, of.Host.Live, of.Cluster, names.EtcdData, former)
 	if err != nil {
 		return err
 	}

@@ -26,19 +26,22 @@ func TestMembersOfTheNewEtcdBeginOnTheVolumesOfFormerOnes(t *testing.T) {
 		return c
 	}
 	const data = "kok-data-blue-etcd-data-"
+	withoutLabels := claim(data+"3", names.EtcdData, "")
+	withoutLabels.SetLabels(nil)
 	for name, test := range map[string]struct {
 		automatic bool
 		want      map[string]string
 	}{
-		"but for members that a person gave up":      {false, map[string]string{data + "0": second, data + "1": first}},
-		"all of them, when the controller begins it": {true, map[string]string{data + "0": second, data + "1": first, data + "2": second}},
+		"but for members that a person gave up":      {false, map[string]string{data + "0": second, data + "1": first, data + "3": second}},
+		"all of them, when the controller begins it": {true, map[string]string{data + "0": second, data + "1": first, data + "2": second, data + "3": second}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			host := fake.NewClientBuilder().WithObjects(claim(data+"0", names.EtcdData, ""), claim(data+"1", names.EtcdData, first), claim(data+"2", names.EtcdData, ""),
-				claim("kok-data-blue-etcd-events-0", names.EtcdEvents, "")).Build()
+			byName := func(o client.Object) []string { return []string{o.GetName()} }
+			host := fake.NewClientBuilder().WithIndex(&corev1.PersistentVolumeClaim{}, metav1.ObjectNameField, byName).WithObjects(claim(data+"0", names.EtcdData, ""), claim(data+"1", names.EtcdData, first), claim(data+"2", names.EtcdData, ""),
+				claim("kok-data-blue-etcd-events-0", names.EtcdEvents, ""), withoutLabels).Build()
 			of := &Facts{ControlPlane: &controlplanev1.KOKControlPlane{}, Cluster: tenant, Host: &hostclusters.Host{Client: host, Live: host}}
 			of.ControlPlane.Spec.Etcd.GivenUp = []string{"blue-etcd-data-2"}
-			p := &Progress{Record: rebuild.Record{Restore: second}}
+			p := &Progress{Record: rebuild.Record{Restore: second, Members: []rebuild.Member{{Name: "blue-etcd-data-0"}, {Name: "blue-etcd-data-3"}}}}
 			if test.automatic {
 				p.automatic = &rebuild.Ask{}
 			}

@@ -71,13 +71,17 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 // addNext adds the record that a restore would begin with, and what is wrong with the request.
 func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state rebuild.State, nodes *heardNodes, pods []corev1.Pod) (rebuild.State, error) {
 	former, asks := etcdclusters.Status(of.ControlPlane, names.EtcdData), p.asks(of.ControlPlane)
-	claimed, err := operator.HostsOfVolumes(ctx, of.Host.Live, of.Cluster)
+	var listed []string
+	for _, m := range former.Members {
+		listed = append(listed, m.Name)
+	}
+	claimed, err := operator.HostsOfVolumes(ctx, of.Host.Live, of.Cluster, names.EtcdData, listed)
 	if err != nil {
 		return state, err
 	}
 	state.Next = rebuild.Record{Seed: cmp.Or(asks.Survivor, p.seed), Tried: p.tried, Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
-	for _, listed := range former.Members {
-		m := rebuild.Member{Name: listed.Name, Host: claimed[listed.Name]}
+	for _, name := range listed {
+		m := rebuild.Member{Name: name, Host: claimed[name]}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {
 			if found := seen.Facts(&pods[i]); found != nil && found.ClusterID != "" {
 				state.Next.Former = append(state.Next.Former, rebuild.Padded(found.ClusterID))

@@ -60,15 +60,12 @@ func (c *cluster) changeMembers(ctx context.Context, kind membership.Kind, membe
 
 // deleteClaim deletes the volume claims of a removed member, unless they are other ones by now. The claim with snapshots goes
 // first: once the claim with the data is gone, no later run looks for the other one.
-func (c *cluster) deleteClaim(ctx context.Context, member string, claim *metav1.PartialObjectMetadata) (string, error) {
-	_, snapshots, err := AllVolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component)
+func (c *cluster) deleteClaim(ctx context.Context, member string, claim *corev1.PersistentVolumeClaim) (string, error) {
+	snapshots, err := claimsNamed(ctx, c.Host.Live, client.ObjectKey{Namespace: claim.Namespace, Name: etcdcomponent.SnapshotsClaim(member)})
 	if err != nil {
 		return "", err
 	}
 	for i := range snapshots {
-		if snapshots[i].Name != etcdcomponent.SnapshotsClaim(member) {
-			continue
-		}
 		if err := c.deleteThis(ctx, &snapshots[i], "removed"); err != nil {
 			return "", err
 		}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
@@ -141,32 +142,34 @@ func appliedLast(object client.Object) time.Time {
 	return last
 }
 
-// claims are the volume claims of members, by ordinal, with their UIDs.
-func (c *cluster) claims(ctx context.Context) (map[int]metav1.PartialObjectMetadata, error) {
-	list, err := claimsOf(ctx, c.Host.Live, c.Input.Cluster)
-	claims := map[int]metav1.PartialObjectMetadata{}
-	for _, claim := range list {
-		if ordinal := c.ordinal(MemberOf(&claim)); ordinal >= 0 {
-			claims[ordinal] = claim
+// claims are the volume claims of the data of members, by ordinal.
+func (c *cluster) claims(ctx context.Context) (map[int]*corev1.PersistentVolumeClaim, error) {
+	list, err := VolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component, c.membersWithClaims())
+	claims := map[int]*corev1.PersistentVolumeClaim{}
+	for i := range list {
+		if ordinal := c.ordinal(MemberOf(&list[i])); ordinal >= 0 {
+			claims[ordinal] = &list[i]
 		}
 	}
 	return claims, err
 }
 
-// MembersWithVolume are the members of both etcd clusters that have a volume.
-func MembersWithVolume(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]string, error) {
-	claims, err := claimsOf(ctx, reader, cluster)
-	var members []string
-	for i := range claims {
-		members = append(members, MemberOf(&claims[i]))
+// membersWithClaims are the members whose data are on volumes; none where data go with pods.
+func (c *cluster) membersWithClaims() []string {
+	if c.isVolatile() {
+		return nil
 	}
-	return members, err
+	return c.Cluster.Members(&c.Input)
 }
 
-// HostsOfVolumes are the host nodes that volumes of members of both etcd clusters were made for, by member; without those of which
-// that is not known.
-func HostsOfVolumes(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (map[string]string, error) {
-	claims, err := claimsOf(ctx, reader, cluster)
+func (c *cluster) isVolatile() bool {
+	return c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir
+}
+
+// HostsOfVolumes are the host nodes that volumes of members of an etcd cluster were made for, by member; without those of which that is not
+// known.
+func HostsOfVolumes(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string, members []string) (map[string]string, error) {
+	claims, err := VolumeClaims(ctx, reader, cluster, component, members)
 	hosts := map[string]string{}
 	for i := range claims {
 		if host := claims[i].Annotations[hostnodes.SelectedNode]; host != "" {
@@ -181,20 +184,36 @@ func MemberOf(claim client.Object) string {
 	return strings.TrimPrefix(claim.GetName(), etcdcomponent.Claim(""))
 }
 
-// VolumeClaims are those of the data of the members of an etcd cluster.
-func VolumeClaims(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) ([]corev1.PersistentVolumeClaim, error) {
-	data, _, err := AllVolumeClaims(ctx, reader, cluster, component)
+// VolumeClaims are those of the data of an etcd cluster. No claim of the named members is missing because it lost its labels.
+func VolumeClaims(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string, members []string) ([]corev1.PersistentVolumeClaim, error) {
+	named := make([]string, len(members))
+	for i, member := range members {
+		named[i] = etcdcomponent.Claim(member)
+	}
+	data, _, err := AllVolumeClaims(ctx, reader, cluster, component, named...)
 	return data, err
 }
 
 // AllVolumeClaims are the claims of the data of the members of an etcd cluster, and those of the volumes for snapshots that members have of
-// their own.
-func AllVolumeClaims(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) (data, snapshots []corev1.PersistentVolumeClaim, err error) {
+// their own. Claims are found by their labels. Somebody may remove these, and pods use a claim by its name: so the named ones are also looked
+// for by their names before they count as gone.
+func AllVolumeClaims(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string, named ...string) (data, snapshots []corev1.PersistentVolumeClaim, err error) {
 	list := &corev1.PersistentVolumeClaimList{}
 	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.ComponentLabels(cluster, component))); err != nil {
 		return nil, nil, fmt.Errorf("list the volume claims of %s: %w", component, err)
 	}
-	for _, claim := range list.Items {
+	claims := list.Items
+	for _, name := range named {
+		if slices.ContainsFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool { return claim.Name == name }) {
+			continue
+		}
+		found, err := claimsNamed(ctx, reader, client.ObjectKey{Namespace: cluster.Namespace, Name: name})
+		if err != nil {
+			return nil, nil, err
+		}
+		claims = append(claims, found...)
+	}
+	for _, claim := range claims {
 		if names.HoldsSnapshots(claim.Name) {
 			snapshots = append(snapshots, claim)
 		} else {
@@ -204,12 +223,11 @@ func AllVolumeClaims(ctx context.Context, reader client.Reader, cluster client.O
 	return data, snapshots, nil
 }
 
-// claimsOf are the claims of the data of members of both etcd clusters.
-func claimsOf(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]metav1.PartialObjectMetadata, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
-	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
-		return nil, fmt.Errorf("list the volume claims of cluster %s: %w", cluster, err)
+// claimsNamed is the volume claim with a name, or none. It is listed, because accounts in host clusters may list claims and not get them.
+func claimsNamed(ctx context.Context, reader client.Reader, key client.ObjectKey) ([]corev1.PersistentVolumeClaim, error) {
+	list := &corev1.PersistentVolumeClaimList{}
+	if err := reader.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name}); err != nil {
+		return nil, fmt.Errorf("look for volume claim %s: %w", key, err)
 	}
-	return slices.DeleteFunc(list.Items, func(claim metav1.PartialObjectMetadata) bool { return names.HoldsSnapshots(claim.Name) }), nil
+	return list.Items, nil
 }

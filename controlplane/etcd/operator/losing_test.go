@@ -21,7 +21,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
@@ -199,7 +198,7 @@ func (e *losingEtcd) cluster(t *testing.T) *cluster {
 	for i := range e.nodes {
 		objects = append(objects, &e.nodes[i])
 	}
-	e.host = fake.NewClientBuilder().WithReturnManagedFields().WithStatusSubresource(&corev1.Pod{}).WithObjects(objects...).Build()
+	e.host = newHost().WithReturnManagedFields().WithStatusSubresource(&corev1.Pod{}).WithObjects(objects...).Build()
 	task := newTask(interceptor.NewClient(e.host, e.noting()))
 	task.Input.Spec.Hosting.NodeSelector = hostnodestest.Selector()
 	task.Input.Spec.Etcd.Data.Storage.Type = e.storage

@@ -40,7 +40,7 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 	}
 	state.Blank, state.BlankUnknown, state.Claims = blank, factsMissing, slices.Sorted(maps.Keys(claims))
 	for _, ordinal := range state.Claims {
-		if claim := claims[ordinal]; isFormer(&claim) {
+		if isFormer(claims[ordinal]) {
 			state.Former = append(state.Former, ordinal)
 		}
 	}
@@ -53,7 +53,7 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 		return decision{waitsFor: action.Reason}, nil
 	case membership.DeleteClaim:
 		claim := claims[action.Ordinal]
-		return decision{act: func(ctx context.Context) (string, error) { return c.deleteClaim(ctx, member, &claim) }}, nil
+		return decision{act: func(ctx context.Context) (string, error) { return c.deleteClaim(ctx, member, claim) }}, nil
 	default:
 		return decision{act: func(ctx context.Context) (string, error) { return c.changeMembers(ctx, action.Kind, member, health) }}, nil
 	}

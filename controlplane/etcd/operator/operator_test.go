@@ -54,6 +54,12 @@ func healthy() *etcd.Health {
 	return health
 }
 
+// newHost builds a host cluster that finds volume claims by their names, as every API server does.
+func newHost() *fake.ClientBuilder {
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	return fake.NewClientBuilder().WithIndex(&corev1.PersistentVolumeClaim{}, metav1.ObjectNameField, byName)
+}
+
 // newTask is about the etcd with the data of a control plane in a host cluster, which shall have three members.
 func newTask(host client.Client) *Task {
 	in := components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Addresses: map[string]string{}}
@@ -71,7 +77,7 @@ func newTask(host client.Client) *Task {
 // withKeys is a task with key material, as a whole run needs it.
 func withKeys(t *testing.T, task *Task) *Task {
 	t.Helper()
-	host := fake.NewClientBuilder().Build()
+	host := newHost().Build()
 	access := secrets.Access{Cached: host, Live: host, Writer: host}
 	store := &pki.Store{Management: access, Host: access}
 	keys, err := store.Ensure(t.Context(), pki.Request{
@@ -118,7 +124,7 @@ func (g *growing) etcd() Etcd {
 
 func hostOfThree() *fake.ClientBuilder {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Config("blue", names.EtcdData)}, Data: map[string]string{}}
-	builder := fake.NewClientBuilder().WithObjects(config)
+	builder := newHost().WithObjects(config)
 	for i := range 3 {
 		config.Data[fmt.Sprintf("blue-etcd-data-%d.yaml", i)] = "initial-cluster-state: existing"
 		builder.WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i)}})

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hostnodes"
@@ -100,7 +99,7 @@ func (c *cluster) hosts() *hostnodes.Hosts {
 func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, found *belongings, hosts *hostnodes.Hosts) (recovery.State, error) {
 	state := recovery.State{
 		Now:      c.operator.clock.Now(),
-		Volatile: c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
+		Volatile: c.isVolatile(),
 		Disagree: health.Disagree,
 		ByHand:   c.byHand(health),
 	}
@@ -147,7 +146,7 @@ func (c *cluster) belongings(ctx context.Context) (*belongings, error) {
 	ours := []client.ListOption{
 		client.InNamespace(c.Input.Cluster.Namespace), client.MatchingLabels(names.ComponentLabels(c.Input.Cluster, c.Cluster.Component)),
 	}
-	claims, snapshots, err := AllVolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component)
+	claims, snapshots, err := AllVolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component, c.claimNames(found.set)...)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +165,19 @@ func (c *cluster) belongings(ctx context.Context) (*belongings, error) {
 		found.services[services.Items[i].Name] = &services.Items[i]
 	}
 	return found, nil
+}
+
+// claimNames are the names of the volume claims that members should have. What the StatefulSet was made with says whether they have volumes
+// for snapshots of their own.
+func (c *cluster) claimNames(set *appsv1.StatefulSet) []string {
+	var all []string
+	for _, member := range c.membersWithClaims() {
+		all = append(all, etcdcomponent.Claim(member))
+		if set != nil && etcdcomponent.SnapshotVolumes(set) != nil {
+			all = append(all, etcdcomponent.SnapshotsClaim(member))
+		}
+	}
+	return all
 }
 
 // addBelongings adds to a member its pod, its volume, its host node, and the record of its last replacement.

@@ -50,13 +50,11 @@ func TestWhatIsKnownOfMembers(t *testing.T) {
 			m := &s.Members[1]
 			m.Healthy, m.Follows, m.Data, m.Pod.FailedStarts = false, false, recovery.Empty, 3
 		}},
-		"one has no pod":          {func(e *losingEtcd) { e.pods = slices.Delete(e.pods, 1, 2) }, func(s *recovery.State) { s.Members[1].Pod, s.Spare = recovery.Pod{}, 2 }},
-		"one has no volume claim": {func(e *losingEtcd) { e.claims = slices.Delete(e.claims, 1, 2) }, func(s *recovery.State) { s.Members[1].Claim = recovery.Claim{} }},
-		"claims and pods of others": {func(e *losingEtcd) { e.pods[1].Labels, e.claims[1].Labels = nil, nil }, func(s *recovery.State) {
-			m := &s.Members[1]
-			m.Pod, m.Claim, m.Host, s.Spare = recovery.Pod{}, recovery.Claim{}, recovery.Host{}, 2
-		}},
-		"their data goes with pods": {func(e *losingEtcd) { e.storage = controlplanev1.EtcdStorageEmptyDir }, func(s *recovery.State) { s.Volatile = true }},
+		"one has no pod":                   {func(e *losingEtcd) { e.pods = slices.Delete(e.pods, 1, 2) }, func(s *recovery.State) { s.Members[1].Pod, s.Spare = recovery.Pod{}, 2 }},
+		"one has no volume claim":          {func(e *losingEtcd) { e.claims = slices.Delete(e.claims, 1, 2) }, func(s *recovery.State) { s.Members[1].Claim = recovery.Claim{} }},
+		"the claim of one lost its labels": {func(e *losingEtcd) { e.claims[1].Labels = nil }, func(*recovery.State) {}},
+		"a pod of others":                  {func(e *losingEtcd) { e.pods[1].Labels = nil }, func(s *recovery.State) { s.Members[1].Pod, s.Spare = recovery.Pod{}, 2 }},
+		"their data goes with pods":        {func(e *losingEtcd) { e.storage = controlplanev1.EtcdStorageEmptyDir }, func(s *recovery.State) { s.Volatile = true }},
 		"there is nothing at the host": {func(e *losingEtcd) { e.set.Name, e.pods, e.claims, e.services, e.nodes = "other", nil, nil, nil, nil }, func(s *recovery.State) {
 			s.Spare = 0
 			for i := range s.Members {
