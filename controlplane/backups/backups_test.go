@@ -459,3 +459,21 @@ func TestPeopleReadThatSnapshotsAreBesideTheData(t *testing.T) {
 		}
 	}
 }
+
+// Whoever deletes the volume of a member asks who else keeps a verified snapshot.
+func TestWhoKeepsVerifiedSnapshots(t *testing.T) {
+	on := func(verified bool, members ...string) controlplanev1.KOKEtcdSnapshot {
+		return object("20260304T050000Z", func(o *controlplanev1.KOKEtcdSnapshot) {
+			o.Status.Members = members
+			if set(o, conditionsv1.SnapshotVerifiedCondition, metav1.ConditionFalse, conditionsv1.SnapshotForeignReason, ""); verified {
+				set(o, conditionsv1.SnapshotVerifiedCondition, metav1.ConditionTrue, conditionsv1.SnapshotVerifiedReason, "")
+			}
+		})
+	}
+	imported := on(true, "m-4")
+	imported.Spec.Source = &controlplanev1.EtcdSnapshotSource{}
+	got := verifiedOn([]controlplanev1.KOKEtcdSnapshot{on(true, "m-2", "m-1"), on(false, "m-3"), on(true, "m-1"), imported, on(true)})
+	if want := []string{"m-1", "m-2"}; !slices.Equal(got, want) {
+		t.Errorf("they are on %v, want %v", got, want)
+	}
+}

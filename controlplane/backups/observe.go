@@ -59,6 +59,15 @@ func (k *Keeper) Ask(ctx context.Context, of *Facts) (answer Answer, asked bool,
 	return answer, asked, nil
 }
 
+// VerifiedOn are the members that keep a verified snapshot on volumes of their own, in order. Of a silent member it is what it kept before.
+func (k *Keeper) VerifiedOn(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane) ([]string, error) {
+	if !copied(controlPlane) {
+		return nil, nil
+	}
+	objects, err := k.records(ctx, client.ObjectKeyFromObject(controlPlane))
+	return verifiedOn(objects), err
+}
+
 // records lists the objects of the snapshots of a control plane.
 func (k *Keeper) records(ctx context.Context, controlPlane client.ObjectKey) ([]controlplanev1.KOKEtcdSnapshot, error) {
 	list := &controlplanev1.KOKEtcdSnapshotList{}

@@ -96,6 +96,18 @@ func (k keepers) of(slot time.Time, before []string) []string {
 	return names
 }
 
+// verifiedOn are the members that keep a verified snapshot on volumes of their own, in order.
+func verifiedOn(objects []controlplanev1.KOKEtcdSnapshot) []string {
+	var all []string
+	for i := range objects {
+		if o := &objects[i]; o.Spec.Source == nil && conditions.IsTrue(o, conditionsv1.SnapshotVerifiedCondition) {
+			all = append(all, o.Status.Members...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed, nor while no
 // member answers, or one that kept the snapshot is silent. Of a store with more snapshots than a report has, the oldest have no object.
 func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, by keepers, now time.Time) recordChanges {

@@ -32,6 +32,9 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Observation
 	if err != nil {
 		return nil, err
 	}
+	if s.snapshotKeepers, err = r.backups().VerifiedOn(ctx, s.controlPlane); err != nil {
+		return nil, err
+	}
 	seen.Etcd = r.operateEtcd(s, seen.Workloads, cordoned)
 	// If the backup cannot be observed, status still tells the rest.
 	s.note(r.observeBackup(ctx, s))
@@ -54,6 +57,7 @@ func (s *scope) etcdFacts(workloads map[string]*workloads.State, cordoned map[st
 	return &etcdmembers.Facts{
 		ControlPlane: s.controlPlane, Host: s.host, Input: &s.input, Keys: s.keys, KeysNeedAPerson: s.keysNeedAPerson(),
 		Restore: s.rebuild.Progress, Stops: s.stops, SeedGone: s.seedGone(), Settled: s.settled(), Workloads: workloads, Cordoned: cordoned,
+		SnapshotKeepers: s.snapshotKeepers,
 	}
 }
 

@@ -66,6 +66,8 @@ type scope struct {
 	// backup is what is known of the backup of the data etcd, rebuild of a restore of it in place.
 	backup  backups.Seen
 	rebuild restoring
+	// snapshotKeepers are the members that keep a verified snapshot on volumes of their own.
+	snapshotKeepers []string
 	// rotations are how far rotations of keys have come.
 	rotations []status.Rotation
 	// nodes is what nodes of the tenant have to have of the cluster CA; nil while that does not rotate.

@@ -38,6 +38,8 @@ type Facts struct {
 	// SeedGone is true when no member can begin with a snapshot any more. Settled is true when the tenant's API ever answered, and
 	// status is of the present spec.
 	SeedGone, Settled bool
+	// SnapshotKeepers are the members of the data etcd that keep a verified snapshot on volumes of their own, in order.
+	SnapshotKeepers []string
 	// Workloads are what workloads say of their pods; Cordoned are what [Cordoned] found. Both are by component.
 	Workloads map[string]*workloads.State
 	Cordoned  map[string][]string
@@ -96,12 +98,13 @@ func (f *Facts) Task(cluster etcdcomponent.Cluster) *operator.Task {
 		Cluster: cluster, Host: f.Host, Keys: f.Keys.Only(cluster.Signer), Input: *f.Input,
 		PodsEnd: int(state.First + state.Desired), Bootstrapped: etcdclusters.Bootstrapped(f.ControlPlane, cluster.Component) && f.SeedGone,
 		Seeded: etcdclusters.Seeded(f.ControlPlane, cluster.Component), RollingOut: state.RollingOut(),
-		Founded:  etcdclusters.Founded(f.ControlPlane, cluster.Component),
-		Only:     only,
-		AllReady: state.Ready >= state.Desired,
-		Settled:  f.Settled,
-		Cordoned: f.Cordoned[cluster.Component],
-		Seen:     fmt.Sprintf("%+v, %v", state, etcdclusters.Status(f.ControlPlane, cluster.Component).Members),
+		Founded:         etcdclusters.Founded(f.ControlPlane, cluster.Component),
+		Only:            only,
+		AllReady:        state.Ready >= state.Desired,
+		Settled:         f.Settled,
+		Cordoned:        f.Cordoned[cluster.Component],
+		SnapshotKeepers: f.SnapshotKeepers,
+		Seen:            fmt.Sprintf("%+v, %v", state, etcdclusters.Status(f.ControlPlane, cluster.Component).Members),
 	}
 }
 

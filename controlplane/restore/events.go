@@ -64,7 +64,7 @@ func (r *Restorer) ReadFormerEvents(ctx context.Context, of *Facts, p Progress) 
 	if err != nil {
 		return former, p, err
 	}
-	claims, err := operator.VolumeClaims(ctx, of.Host.Live, of.Cluster, names.EtcdEvents, etcdcomponent.Events.Members(of.Input))
+	claims, err := operator.VolumeClaims(ctx, of.Host.Live, of.Cluster, names.EtcdEvents, namesOf(status.Members))
 	if err != nil {
 		return former, p, err
 	}

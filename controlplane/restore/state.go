@@ -71,10 +71,7 @@ func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild
 // addNext adds the record that a restore would begin with, and what is wrong with the request.
 func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state rebuild.State, nodes *heardNodes, pods []corev1.Pod) (rebuild.State, error) {
 	former, asks := etcdclusters.Status(of.ControlPlane, names.EtcdData), p.asks(of.ControlPlane)
-	var listed []string
-	for _, m := range former.Members {
-		listed = append(listed, m.Name)
-	}
+	listed := namesOf(former.Members)
 	claimed, err := operator.HostsOfVolumes(ctx, of.Host.Live, of.Cluster, names.EtcdData, listed)
 	if err != nil {
 		return state, err
@@ -118,6 +115,14 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 	}
 	state.Problem, err = r.judge(ctx, of, asks, state, pods, told)
 	return state, err
+}
+
+func namesOf(members []controlplanev1.EtcdMemberStatus) []string {
+	all := make([]string, len(members))
+	for i := range members {
+		all[i] = members[i].Name
+	}
+	return all
 }
 
 // keepers are the members that have a snapshot on their volumes, and its slot. own is false where members share a store.

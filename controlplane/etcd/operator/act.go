@@ -97,7 +97,8 @@ var recoveryDone = map[recovery.Kind]string{
 // this very pod.
 func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, state recovery.State, found *belongings, health *etcd.Health) (string, error) {
 	var err error
-	switch member := state.Member(action.Ordinal); action.Kind {
+	member, did := state.Member(action.Ordinal), action.Reason+": "+recoveryDone[action.Kind]
+	switch action.Kind {
 	case recovery.Begin:
 		err = c.recordReplacement(ctx, found.services[member.Name], state.Record(action))
 	case recovery.MoveLeader:
@@ -105,8 +106,9 @@ func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, sta
 	case recovery.Remove:
 		err = c.operator.etcd.Change(ctx, membership.Remove, member.Name, health, c.members, c.tls)
 	case recovery.DeleteClaim:
-		// Other members have its snapshots, and their volume may tie it to a host node that it cannot stay on.
-		if own := found.snapshots[member.Name]; own != nil {
+		if kept := member.Claim.LastSnapshots; kept != "" {
+			did += fmt.Sprintf(", and volume claim %s is kept: no other member has a verified snapshot", kept)
+		} else if own := found.snapshots[member.Name]; own != nil { // It may tie the member to a host node that it cannot stay on.
 			err = c.deleteThis(ctx, own, "lost")
 		}
 		if err == nil {
@@ -118,7 +120,6 @@ func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, sta
 	if err != nil {
 		return "", err
 	}
-	did := action.Reason + ": " + recoveryDone[action.Kind]
 	c.log.Info("Took a step of the replacement of an etcd member", "step", did)
 	c.event(reasonMemberLost, string(action.Kind), "%s: %s", c.Cluster.Component, did)
 	if action.Kind == recovery.Begin {

@@ -44,6 +44,46 @@ func TestAReplacementDeletesBothVolumesOfAMember(t *testing.T) {
 	}
 }
 
+// What only one member keeps is lost with its volume.
+func TestTheLastVerifiedSnapshotsAreKept(t *testing.T) {
+	ofThird, snapshotsOf1 := []string{"blue-etcd-data-2"}, func(e *losingEtcd) *corev1.PersistentVolumeClaim { return &e.claims[4] }
+	alone := []string{"blue-etcd-data-1"}
+	for name, test := range map[string]struct {
+		keepers []string
+		is      func(e *losingEtcd)
+		kept    bool
+	}{
+		"no snapshot is verified":              {},
+		"another member has one, too":          {keepers: append(slices.Clone(alone), ofThird...)},
+		"another member alone has one":         {keepers: ofThird},
+		"it alone has one":                     {keepers: alone, kept: true},
+		"it alone has one, on network storage": {keepers: alone, is: func(e *losingEtcd) { e.volumes[4].Spec.NodeAffinity, e.nodes = nil, slices.Delete(e.nodes, 1, 2) }, kept: true},
+		"the volume is gone":                   {keepers: alone, is: func(e *losingEtcd) { e.volumes = slices.Delete(e.volumes, 4, 5) }},
+		"the claim has lost its volume":        {keepers: alone, is: func(e *losingEtcd) { snapshotsOf1(e).Status.Phase = corev1.ClaimLost }},
+		"its host node is gone":                {keepers: alone, is: func(e *losingEtcd) { e.nodes = slices.Delete(e.nodes, 1, 2) }},
+		"somebody deleted the claim":           {keepers: alone, is: func(e *losingEtcd) { terminating(snapshotsOf1(e)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			e.removed(t)
+			e.ownSnapshots()
+			e.claims[4].Status.Phase = corev1.ClaimBound
+			if test.is != nil {
+				test.is(e)
+			}
+			c := e.cluster(t)
+			c.SnapshotKeepers = test.keepers
+			report := &Report{Health: e.health}
+			c.recoverMembers(t.Context(), report)
+			deletes := slices.Contains(e.writes, "delete PersistentVolumeClaim kok-own-snapshots-blue-etcd-data-1")
+			says := strings.Contains(report.Recovery, "kok-own-snapshots-blue-etcd-data-1 is kept")
+			if !slices.Contains(e.writes, "delete PersistentVolumeClaim kok-data-blue-etcd-data-1") || deletes == test.kept || says != test.kept {
+				t.Errorf("it writes %q, and says %q", e.writes, report.Recovery)
+			}
+		})
+	}
+}
+
 // A pod waits for its volume for snapshots as it does for that of its data.
 func TestAVolumeForSnapshotsCountsAsOneOfTheMembersVolumes(t *testing.T) {
 	snapshotsOf1 := func(e *losingEtcd) *corev1.PersistentVolumeClaim { return &e.claims[4] }

@@ -103,6 +103,7 @@ func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, fo
 		Disagree: health.Disagree,
 		ByHand:   c.byHand(health),
 	}
+	state.TakesSnapshot = fmt.Sprintf("kok etcd snapshot %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace)
 	command := fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace)
 	if c.Cluster.Restorable() {
 		state.Restores = command
@@ -191,7 +192,7 @@ func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, fo
 	var tiedTo recovery.Host
 	if claim != nil {
 		var err error
-		if member.Claim, tiedTo, err = c.volumesOf(ctx, claim, found.snapshots[member.Name], hosts); err != nil {
+		if member.Claim, tiedTo, err = c.volumesOf(ctx, member.Name, claim, found.snapshots[member.Name], hosts); err != nil {
 			return err
 		}
 	}
@@ -216,7 +217,7 @@ func (c *cluster) addBelongings(ctx context.Context, member *recovery.Member, fo
 
 // volumesOf is the claim of a member's data, and the host node that its volumes are tied to. A pod does not start without its volume for
 // snapshots either, if it has one, so that the loss of that is the loss of the member's volumes.
-func (c *cluster) volumesOf(ctx context.Context, data, snapshots *corev1.PersistentVolumeClaim, hosts *hostnodes.Hosts) (recovery.Claim, recovery.Host, error) {
+func (c *cluster) volumesOf(ctx context.Context, member string, data, snapshots *corev1.PersistentVolumeClaim, hosts *hostnodes.Hosts) (recovery.Claim, recovery.Host, error) {
 	is, tiedTo, err := c.claim(ctx, data, hosts)
 	if err != nil || snapshots == nil {
 		return is, tiedTo, err
@@ -225,6 +226,9 @@ func (c *cluster) volumesOf(ctx context.Context, data, snapshots *corev1.Persist
 	is.Lost = is.Lost || own.Lost
 	if own.Tied && !is.Tied {
 		is.Tied, tiedTo = true, ownTiedTo
+	}
+	if unreachable := own.Lost || own.Tied && ownTiedTo.Gone; !unreachable && !own.Stopping && slices.Equal(c.SnapshotKeepers, []string{member}) {
+		is.LastSnapshots, is.SnapshotsTied = snapshots.Name, own.Tied
 	}
 	return is, tiedTo, err
 }

@@ -64,7 +64,7 @@ func TestWhatIsKnownOfMembers(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := recovery.State{Now: now, Restores: "kok etcd restore-in-place blue --namespace team", Spare: 1, Members: members{}}
+			want := recovery.State{Now: now, Restores: "kok etcd restore-in-place blue --namespace team", TakesSnapshot: "kok etcd snapshot blue --namespace team", Spare: 1, Members: members{}}
 			for i := range 3 {
 				member := podName(names.EtcdData, int32(i))
 				want.Members = append(want.Members, recovery.Member{

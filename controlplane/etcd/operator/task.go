@@ -48,6 +48,8 @@ type Task struct {
 	RollingOut bool
 	// AllReady is true when there are as many pods as there should be, and each is ready.
 	AllReady bool
+	// SnapshotKeepers are the members that keep a verified snapshot on volumes of their own, in order.
+	SnapshotKeepers []string
 	// Cordoned are members on cordoned nodes, and those whose pods still say that they are, as caches have it.
 	Cordoned []string
 	// Seen is what else the reconcile saw that may change the outcome, such as a number of ready pods.
@@ -73,8 +75,8 @@ func (t *Task) Identity() string {
 
 // Prompt differs when the reconcile saw, or wants, something new.
 func (t *Task) Prompt() string {
-	return fmt.Sprintf("%d members in %d pods: bootstrapped %t, rolling out %t, all ready %t, cordoned %v, %s",
-		t.desiredMembers(), t.PodsEnd, t.Bootstrapped, t.RollingOut, t.AllReady, t.Cordoned, t.Seen)
+	return fmt.Sprintf("%d members in %d pods: bootstrapped %t, rolling out %t, all ready %t, cordoned %v, snapshots on %v, %s",
+		t.desiredMembers(), t.PodsEnd, t.Bootstrapped, t.RollingOut, t.AllReady, t.Cordoned, t.SnapshotKeepers, t.Seen)
 }
 
 // desiredMembers is the number of members that the spec asks for.

@@ -15,6 +15,8 @@
 //   - A member that only is not heard from is never replaced: it may be running.
 //   - While pods are rolled out a voter is replaced only when its host node or its volume is gone: a bad change must not cost a
 //     member its data.
+//   - The last verified snapshots are not deleted with the member on whose own volume they are, unless the host node of that volume is
+//     gone. A member that cannot start elsewhere without deleting them waits.
 //   - After two tries that failed a person is asked. A cluster with one member is left alone, and so is one without a quorum.
 //   - What is left of a removed member never starts: its volume is gone before membership adds the member again.
 //   - A learner does not wait for kubelet's back-off. The StatefulSet has a pod for each ordinal below the last listed member, so that a pod

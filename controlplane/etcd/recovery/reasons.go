@@ -98,6 +98,17 @@ func (s State) noRoom(m Member, why string) Action {
 	return wait("%s. It is replaced when a host node is spare: add one, or bring its own back", m.is(why))
 }
 
+// lastSnapshots says that a member cannot stay where the only verified snapshots are; None when it can, or when they are elsewhere, too. A
+// StatefulSet gives the pod of a member the same claim again, and no other one, so the pod starts elsewhere only when that claim is deleted.
+func (s State) lastSnapshots(m Member, why string) Action {
+	if m.Claim.LastSnapshots == "" || !m.Claim.SnapshotsTied || m.Host.open() {
+		return Action{}
+	}
+	return wait("%s. Volume claim %s ties it to that host node and has the only verified snapshots, so it is replaced when another member keeps one, too: run %s. "+
+		"Or bring the host node back, delete its Node object if it is gone for good, or delete the claim if nobody needs these snapshots",
+		m.is(why), m.Claim.LastSnapshots, s.TakesSnapshot)
+}
+
 // tooOften says that a member was replaced a moment ago, or again and again; None when it was not.
 func (s State) tooOften(m Member, why string) Action {
 	switch {

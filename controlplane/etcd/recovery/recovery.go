@@ -135,7 +135,7 @@ func (s State) vacate(m Member) Action {
 
 // replace has a member removed, in steps.
 func (s State) replace(m Member, why string) Action {
-	if hinders := cmp.Or(s.risk(m, why), s.noRoom(m, why), s.tooOften(m, why)); hinders.Kind != None {
+	if hinders := cmp.Or(s.risk(m, why), s.noRoom(m, why), s.lastSnapshots(m, why), s.tooOften(m, why)); hinders.Kind != None {
 		return hinders
 	}
 	switch {

@@ -17,7 +17,7 @@ func before(d time.Duration) time.Time { return now.Add(-d) }
 // cluster is one of voters that are fine, of which the first leads, after changes. Their volumes are tied to their host nodes,
 // and there is a spare one.
 func cluster(voters int, changes ...func(*State)) State {
-	s := State{Now: now, Spare: 1, Restores: "kok etcd restore-in-place blue", ByHand: byhand.Etcdctl{}}
+	s := State{Now: now, Spare: 1, Restores: "kok etcd restore-in-place blue", TakesSnapshot: "kok etcd snapshot blue", ByHand: byhand.Etcdctl{}}
 	for i := range voters {
 		s.Members = append(s.Members, Member{
 			Name: name(i), Ordinal: i, ID: uint64(100 + i), Started: true, Leader: i == 0, Healthy: true, Follows: true, Data: Stale,
@@ -73,6 +73,12 @@ func movable(m *Member)   { m.Claim.Tied = false }
 func cordoned(since time.Duration) func(*Member) {
 	return func(m *Member) { m.Host.CordonedSince = before(since) }
 }
+
+// lastSnapshots is a member that alone keeps verified snapshots, on its host node; anywhere has every host node use their volume.
+func lastSnapshots(m *Member) {
+	m.Claim.LastSnapshots, m.Claim.SnapshotsTied = fmt.Sprintf("kok-own-snapshots-%d", m.Ordinal), true
+}
+func anywhere(m *Member) { m.Claim.SnapshotsTied = false }
 
 // begun is a member whose replacement began so long ago, and not more.
 func begun(age time.Duration) func(*Member) {
@@ -248,6 +254,14 @@ func TestDecide(t *testing.T) {
 		"the same while pods are rolled out":                            {state: cluster(3, of(1, failsAgain), of(0, outdatedPod)), want: waits},
 		"the same while another is down":                                {state: cluster(5, of(1, failsAgain), of(2, down)), want: waits},
 
+		"the last snapshots are tied to the cordoned host node of one": {state: cluster(3, of(1, pending, cordoned(time.Hour), lastSnapshots)),
+			want: waits, says: parts{"kok-own-snapshots-1 ties it", "another member keeps one", "kok etcd snapshot blue", "delete the claim"}},
+		"the same, and its replacement has begun": {state: cluster(3, of(1, pending, cordoned(time.Hour), lastSnapshots, begun(time.Minute))), want: waits},
+		"the last snapshots are tied to the host node of one that is out of service": {state: cluster(3, of(1, down, outOfService, lastSnapshots)),
+			want: waits, says: parts{"delete its Node object"}},
+		"the last snapshots are tied to a host node that takes one again": {state: cluster(3, of(1, empty, lastSnapshots)), want: begins(1, 1)},
+		"the last snapshots can follow one":                               {state: cluster(3, of(1, down, outOfService, lastSnapshots, anywhere)), want: begins(1, 1)},
+		"the last snapshots are those of one that was removed":            {state: cluster(3, of(1, removed, lastSnapshots)), want: does(DeleteClaim, 1)},
 		"no host node is spare for one whose own is gone": {state: cluster(3, spare(0), of(1, down, nodeGone)),
 			want: waits, says: parts{name(1), "host-1", "spare"}},
 		"no host node is spare for one whose own is cordoned": {state: cluster(3, spare(0), of(1, pending, cordoned(time.Hour))),

@@ -23,6 +23,8 @@ type State struct {
 	FoundsAnew string
 	// Restores begins the command by which a person restores this etcd in place; empty for one with events alone.
 	Restores string
+	// TakesSnapshot is the command by which a person has a snapshot taken.
+	TakesSnapshot string
 	// ByHand has the commands by which a person removes a member.
 	ByHand byhand.Etcdctl
 	// Members are those that the spec asks for and those that etcd lists.
@@ -105,6 +107,10 @@ type Claim struct {
 	Stopping, Tied, Lost bool
 	// Former is true when it was there before a restore in place.
 	Former bool
+	// LastSnapshots names the claim of the member's volume for snapshots when verified ones may be there, and no other member keeps any. It
+	// is empty for none. SnapshotsTied is true when only one host node can use that volume.
+	LastSnapshots string
+	SnapshotsTied bool
 }
 
 // Host is a host node.
