@@ -250,7 +250,11 @@ func (a Answer) request(ctx context.Context, members []Member, config *tls.Confi
 		}
 		return failed
 	}
-	lines := append(each(open, takeSnapshot, a.NotTaken), each(going, deleteSnapshot, a.NotDeleted)...)
+	deletes := deleteSnapshot
+	if a.Own {
+		deletes = deleteFromAll
+	}
+	lines := append(each(open, takeSnapshot, a.NotTaken), each(going, deletes, a.NotDeleted)...)
 	if len(open)+len(going) > 0 {
 		lines = slices.Insert(lines, 0, fmt.Sprintf("%d snapshots are being taken, %d deleted", len(open), len(going)))
 	}
@@ -274,6 +278,15 @@ func deleteSnapshot(ctx context.Context, members []Member, config *tls.Config, s
 		return fmt.Errorf("no member deletes a snapshot: %w", err)
 	}
 	return nil
+}
+
+// deleteFromAll asks every member to delete the snapshot of a slot from its volume.
+func deleteFromAll(ctx context.Context, members []Member, config *tls.Config, slot time.Time) error {
+	var errs []error
+	for i := range members {
+		errs = append(errs, deleteSnapshot(ctx, members[i:i+1], config, slot))
+	}
+	return errors.Join(errs...)
 }
 
 // askOne asks one member after the other until one does what it is asked for.

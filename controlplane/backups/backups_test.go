@@ -460,6 +460,70 @@ func TestPeopleReadThatSnapshotsAreBesideTheData(t *testing.T) {
 	}
 }
 
+// What keep does not count fills the volumes: people read what they may delete.
+func TestAFullVolumeNamesWhatMembersCannotRead(t *testing.T) {
+	own := spec()
+	own.Store = controlplanev1.EtcdSnapshotStore{PerMember: &controlplanev1.PerMemberStoreSpec{}}
+	const names = "KOKEtcdSnapshots a, b"
+	several := func(count int) (all []string) {
+		for i := range count {
+			all = append(all, string(rune('a'+i)))
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		problem *backup.Problem
+		unread  []string
+		says    string
+	}{
+		"nothing is wrong":  {unread: several(2)},
+		"something else is": {problem: &backup.Problem{Message: "it gives errors"}, unread: several(2)},
+		"members read all":  {problem: &backup.Problem{Message: "it is full", Full: true}},
+		"there are two":     {problem: &backup.Problem{Message: "it is full", Full: true}, unread: several(2), says: "it is full\nmembers cannot read snapshots on their volumes"},
+		"there are many":    {problem: &backup.Problem{Message: "it is full", Full: true}, unread: several(12), says: ", j and 2 more"},
+	} {
+		got := Verdict(own, Seen{Report: &backup.Report{Listed: six, Own: true, Snapshots: []backup.Snapshot{stored(six)}, Problem: test.problem}, Unread: test.unread}, six)
+		if named := strings.Contains(got.Message, names); named != (test.says != "") || !strings.Contains(got.Message, test.says) {
+			t.Errorf("%s: it says %q", name, got.Message)
+		}
+	}
+	report := &backup.Report{Own: true, Snapshots: []backup.Snapshot{stored(six), stored(five, refused)}}
+	if got := unreadOn([]controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z"), object("20260304T060000Z")}, report); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("members cannot read %v", got)
+	}
+	if report.Own = false; unreadOn([]controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report) != nil {
+		t.Error("what is in a bucket may be another tenant's")
+	}
+}
+
+// Each member has another volume.
+func TestEveryMemberIsAskedToDeleteFromItsVolume(t *testing.T) {
+	asked := make(chan string, 10)
+	var members []Member
+	for _, name := range []string{"a", "b"} {
+		agent := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- name + r.URL.Path
+			w.WriteHeader(http.StatusAccepted)
+		}))
+		t.Cleanup(agent.Close)
+		members = append(members, Member{Name: agent.Certificate().DNSNames[0], Address: agent.Listener.Addr().String()})
+	}
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // Both have the same certificate.
+	for own, want := range map[bool]int{false: 1, true: 2} {
+		answer := Answer{Report: &backup.Report{Own: own, Listed: six, Snapshots: []backup.Snapshot{stored(six), stored(five, unverified)}}, NotDeleted: map[time.Time]string{}}
+		if own {
+			refused(&answer.Snapshots[1])
+		}
+		answer.request(t.Context(), members, config, nil, []time.Time{five}, six)
+		if got := len(asked); got != want || len(answer.NotDeleted) > 0 {
+			t.Errorf("own %t: %d are asked: %v", own, got, answer.NotDeleted)
+		}
+		for range want {
+			<-asked
+		}
+	}
+}
+
 // Whoever deletes the volume of a member asks who else keeps a verified snapshot.
 func TestWhoKeepsVerifiedSnapshots(t *testing.T) {
 	on := func(verified bool, members ...string) controlplanev1.KOKEtcdSnapshot {

@@ -112,10 +112,10 @@ func keptFor(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev
 	if restores(controlPlane, object) {
 		return fmt.Sprintf("spec.etcd.restore.snapshot of KOKControlPlane %s names it: remove spec.etcd.restore there once the restore is over", controlPlane.Name)
 	}
-	if copied(controlPlane) {
+	if copied(controlPlane) && !isUnread(report, slotOfObject(object)) {
 		return "members copy it from each other's volumes, and delete it when spec.etcd.backup.keep has them do so: keep fewer there"
 	}
-	switch backup.WhyKept(report.Snapshots, slotOfObject(object), now) {
+	switch backup.WhyKept(report.Snapshots, slotOfObject(object), now, report.Own) {
 	case backup.KeptForeign:
 		return "the tenant's keys do not read it, and it may be another tenant's: delete it in the store yourself"
 	case backup.KeptNewest:
@@ -144,9 +144,6 @@ func copied(controlPlane *controlplanev1.KOKControlPlane) bool {
 
 // unwantedSlots are the slots of snapshots that shall go with their objects.
 func unwantedSlots(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot) []time.Time {
-	if copied(controlPlane) {
-		return nil
-	}
 	var slots []time.Time
 	for i := range objects {
 		if o := &objects[i]; takesAlong(o) && !restores(controlPlane, o) && !o.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(o, controlplanev1.KOKEtcdSnapshotFinalizer) {

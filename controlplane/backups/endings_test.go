@@ -30,6 +30,11 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 	answer := func(snapshots ...backup.Snapshot) Answer {
 		return Answer{Report: &backup.Report{Listed: six, Snapshots: snapshots}}
 	}
+	owned := func(snapshots ...backup.Snapshot) Answer {
+		own := answer(snapshots...)
+		own.Own = true
+		return own
+	}
 	silent := answer(stored(six), stored(five))
 	silent.Err = "connection refused"
 	old := answer(stored(six), stored(five))
@@ -81,7 +86,9 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 		"the newest verified one stays":                     {edits: gone, answer: answer(stored(six, unverified), stored(five), stored(five.Add(-time.Hour))), reason: "DeletionRefused", says: "no newer snapshot is verified"},
 		"one that nobody can read stays":                    {edits: gone, answer: answer(stored(six), stored(five, refused)), reason: "DeletionRefused", says: "delete it in the store yourself"},
 		"one that a restore begins with stays":              {edits: gone, of: restoring, answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "spec.etcd.restore.snapshot of KOKControlPlane blue names it"},
-		"members keep their own":                            {edits: gone, of: perMember(), answer: answer(stored(six), stored(five)), reason: "DeletionRefused", says: "members copy it from each other's volumes"},
+		"members keep their own":                            {edits: gone, of: perMember(), answer: owned(stored(six), stored(five)), reason: "DeletionRefused", says: "members copy it from each other's volumes"},
+		"members keep their own, which nobody can read":     {edits: gone, of: perMember(), answer: owned(stored(six), stored(five, refused)), reason: "Deleting", says: "a member deletes it", asked: true},
+		"the same, and no newer one is verified":            {edits: gone, of: perMember(), answer: owned(stored(six, unverified), stored(five, refused)), reason: "DeletionRefused", says: "no newer snapshot is verified"},
 		"an imported one is of another one's store":         {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, takenAlong), answer: answer(stored(six), stored(five))},
 		"also when somebody held it, and deletes it":        {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, gone...), answer: answer(stored(six), stored(five)), release: true},
 	} {

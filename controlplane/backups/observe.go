@@ -39,7 +39,7 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (seen Seen, asked bool,
 	if follows.create != nil {
 		changes.Create = append(changes.Create, follows.create)
 	}
-	return Seen{Report: answer.Report, Err: answer.Err, Silent: answer.whoIsSilent(), Missing: follows.missing}, asked, errors.Join(
+	return Seen{Report: answer.Report, Err: answer.Err, Silent: answer.whoIsSilent(), Missing: follows.missing, Unread: unreadOn(objects, answer.Report)}, asked, errors.Join(
 		err, k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "", now)), k.keepRecords(ctx, of, changes),
 	)
 }
@@ -115,12 +115,30 @@ func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
 	})
 }
 
-// mayGo are the unwanted slots whose snapshots the store has, and need not be kept.
+// mayGo are the unwanted slots whose snapshots the store has, and need not be kept. What one member deletes of its volume it would have again
+// from another one, unless no member can read it.
 func mayGo(unwanted []time.Time, report *backup.Report, now time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(unwanted), func(slot time.Time) bool {
-		there := slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) })
-		return !there || backup.WhyKept(report.Snapshots, slot, now) != ""
+		there := slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) && (!report.Own || s.Unread()) })
+		return !there || backup.WhyKept(report.Snapshots, slot, now, report.Own) != ""
 	})
+}
+
+// unreadOn are the names of the objects of snapshots that no member can read, where these are on volumes of members.
+func unreadOn(objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report) []string {
+	var unread []string
+	for i := range objects {
+		if report != nil && report.Own && isUnread(report, slotOfObject(&objects[i])) {
+			unread = append(unread, objects[i].Name)
+		}
+	}
+	slices.Sort(unread)
+	return unread
+}
+
+// isUnread reports whether the store has a snapshot of a slot that cannot be read.
+func isUnread(report *backup.Report, slot time.Time) bool {
+	return slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) && s.Unread() })
 }
 
 func addressesOf(members []Member) []string {

@@ -25,6 +25,8 @@ type Seen struct {
 	Silent string
 	// Missing tells people that no verified snapshot was taken since the last rotation of keys ended. It is empty if one was, or if nobody knows.
 	Missing string
+	// Unread are the names of the objects of snapshots that no member can read, where these are on volumes of members.
+	Unread []string
 }
 
 // Newest finds the newest verified snapshot of a report. It leaves out snapshots in the future, and returns nil when there is no other.
@@ -65,6 +67,9 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 		condition.Message += "\n" + seen.Missing
 	}
 	if text := inFuture(seen.Report, now); text != "" {
+		condition.Message += "\n" + text
+	}
+	if text := makesRoom(seen); text != "" {
 		condition.Message += "\n" + text
 	}
 	if spec.Store.PerMember != nil {
@@ -121,6 +126,23 @@ func inFuture(report *backup.Report, now time.Time) string {
 		}
 	}
 	return ""
+}
+
+// mostNamed bounds the names of snapshots in a message.
+const mostNamed = 10
+
+// makesRoom says what a person may delete from a full volume of a member beside what keep counts; empty when no volume is full, or nothing
+// else is there.
+func makesRoom(seen Seen) string {
+	if seen.Report == nil || seen.Report.Problem == nil || !seen.Report.Problem.Full || len(seen.Unread) == 0 {
+		return ""
+	}
+	named, more := seen.Unread, ""
+	if rest := len(named) - mostNamed; rest > 0 {
+		named, more = named[:mostNamed], fmt.Sprintf(" and %d more", rest)
+	}
+	return fmt.Sprintf("members cannot read snapshots on their volumes, such as those from before a rotation of the encryption key, and spec.etcd.backup.keep does not count them: "+
+		"to make room, set spec.deletionPolicy of those that nobody needs to Delete and delete them: KOKEtcdSnapshots %s%s", strings.Join(named, ", "), more)
 }
 
 func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) string {

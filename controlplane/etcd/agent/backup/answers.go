@@ -105,6 +105,9 @@ type Snapshot struct {
 	EncryptionKeyID string    `json:"encryptionKeyID,omitempty"`
 }
 
+// Unread reports whether nothing of the snapshot could be read. The tenant may have written it with keys that it has no more.
+func (s Snapshot) Unread() bool { return s.Reason != "" && s.Revision == 0 } // Without a revision, no manifest of the tenant was read.
+
 // Reasons to keep a snapshot that a person wants to be deleted.
 const (
 	// KeptForeign says that the snapshot cannot be read with the tenant's keys: it may be another tenant's.
@@ -115,12 +118,13 @@ const (
 
 // WhyKept says why nobody deletes the snapshot of a slot from a store with these snapshots, not even when a person asks for it; it is empty
 // when a person may have it deleted. Retention has the same rule: nothing goes unless a newer one is verified. A snapshot in the future is
-// newer than none, and goes when any other is verified.
-func WhyKept(all []Snapshot, slot, now time.Time) string {
+// newer than none, and goes when any other is verified. own is true where snapshots are on volumes of the tenant's members: then one that
+// cannot be read is nobody else's.
+func WhyKept(all []Snapshot, slot, now time.Time, own bool) string {
 	kept := KeptNewest
 	for _, s := range all {
 		switch {
-		case s.Slot.Equal(slot) && s.Reason != "" && s.Revision == 0: // Without a revision, no manifest of the tenant was read.
+		case s.Slot.Equal(slot) && s.Unread() && !own:
 			return KeptForeign
 		case s.Reason != "" || s.Verified.IsZero() || archive.IsInFuture(s.Slot, now):
 		case s.Slot.After(slot) || archive.IsInFuture(slot, now):
@@ -140,4 +144,6 @@ type Problem struct {
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"`
+	// Full is true when the store has no room.
+	Full bool `json:"full,omitempty"`
 }

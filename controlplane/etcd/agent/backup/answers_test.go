@@ -41,22 +41,25 @@ func TestASnapshotMayGoWhenANewerOneIsVerified(t *testing.T) {
 		all  []Snapshot
 		want string
 		of   time.Duration
+		own  bool
 	}{
-		"a newer one is verified":              {[]Snapshot{verified(time.Hour), verified(0)}, "", 0},
-		"and this one is not":                  {[]Snapshot{verified(time.Hour), read(0)}, "", 0},
-		"a trial refused it":                   {[]Snapshot{verified(time.Hour), tried}, "", 0},
-		"a newer one is not verified":          {[]Snapshot{read(time.Hour), verified(0)}, KeptNewest, 0},
-		"an older one is verified":             {[]Snapshot{verified(0), verified(-time.Hour)}, KeptNewest, 0},
-		"it is alone":                          {[]Snapshot{verified(0)}, KeptNewest, 0},
-		"it is not read":                       {[]Snapshot{verified(time.Hour), {Slot: slot, Reason: "Foreign"}}, KeptForeign, 0},
-		"it is not read, in another order":     {[]Snapshot{{Slot: slot, Reason: "Tampered"}, verified(time.Hour)}, KeptForeign, 0},
-		"a newer one was verified, and is bad": {[]Snapshot{{Slot: slot.Add(time.Hour), Reason: "Tampered", Verified: slot}, verified(0)}, KeptNewest, 0},
-		"a newer one is in the future":         {[]Snapshot{verified(48 * time.Hour), verified(0)}, KeptNewest, 0},
-		"it is in the future":                  {[]Snapshot{verified(48 * time.Hour), verified(0)}, "", 48 * time.Hour},
-		"it is in the future, and alone":       {[]Snapshot{verified(48 * time.Hour), read(0)}, KeptNewest, 48 * time.Hour},
+		"a newer one is verified":                         {[]Snapshot{verified(time.Hour), verified(0)}, "", 0, false},
+		"and this one is not":                             {[]Snapshot{verified(time.Hour), read(0)}, "", 0, false},
+		"a trial refused it":                              {[]Snapshot{verified(time.Hour), tried}, "", 0, false},
+		"a newer one is not verified":                     {[]Snapshot{read(time.Hour), verified(0)}, KeptNewest, 0, false},
+		"an older one is verified":                        {[]Snapshot{verified(0), verified(-time.Hour)}, KeptNewest, 0, false},
+		"it is alone":                                     {[]Snapshot{verified(0)}, KeptNewest, 0, false},
+		"it is not read":                                  {[]Snapshot{verified(time.Hour), {Slot: slot, Reason: "Foreign"}}, KeptForeign, 0, false},
+		"it is not read, in another order":                {[]Snapshot{{Slot: slot, Reason: "Tampered"}, verified(time.Hour)}, KeptForeign, 0, false},
+		"it is not read, on a volume of the tenant's own": {[]Snapshot{verified(time.Hour), {Slot: slot, Reason: "Foreign"}}, "", 0, true},
+		"the same, and no newer one is verified":          {[]Snapshot{read(time.Hour), {Slot: slot, Reason: "Foreign"}, verified(-time.Hour)}, KeptNewest, 0, true},
+		"a newer one was verified, and is bad":            {[]Snapshot{{Slot: slot.Add(time.Hour), Reason: "Tampered", Verified: slot}, verified(0)}, KeptNewest, 0, false},
+		"a newer one is in the future":                    {[]Snapshot{verified(48 * time.Hour), verified(0)}, KeptNewest, 0, false},
+		"it is in the future":                             {[]Snapshot{verified(48 * time.Hour), verified(0)}, "", 48 * time.Hour, false},
+		"it is in the future, and alone":                  {[]Snapshot{verified(48 * time.Hour), read(0)}, KeptNewest, 48 * time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := WhyKept(test.all, slot.Add(test.of), slot.Add(2*time.Hour)); got != test.want {
+			if got := WhyKept(test.all, slot.Add(test.of), slot.Add(2*time.Hour), test.own); got != test.want {
 				t.Errorf("it is kept for %q", got)
 			}
 		})

@@ -2,11 +2,14 @@ package serve
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,6 +131,44 @@ func TestWhatExpiredGoesAlsoWhereNothingCanBeStored(t *testing.T) {
 	copies.copyMissing(t.Context(), s, []peer{{name: "b", healthy: true}, {name: "me", healthy: true}})
 	if left := copies.listing.of(s.id); len(left) != 3 {
 		t.Errorf("beside a snapshot that cannot be copied there are %d snapshots, and 3 are kept", len(left))
+	}
+}
+
+// A rotation of the encryption key leaves snapshots that no member reads any more. They go from a member's own volume when a person says so,
+// and not by themselves.
+func TestAPersonHasASnapshotOfFormerKeysDeleted(t *testing.T) {
+	a, s := alone(t, 2)
+	must(t, os.WriteFile(filepath.Join(a.ConfigDir, backup.KeyFile), []byte(strings.Repeat("n", 32)), 0o600))
+	s, err := a.open()
+	must(t, err)
+	defer s.store.Close()
+	keeps(t, a, noon, false)
+	a.listing.begin(s.id)
+	slots := func() (all []string) {
+		must(t, a.list(t.Context(), s))
+		for _, e := range a.listing.of(s.id) {
+			all = append(all, archive.SlotName(e.Slot)+" "+string(archive.ReasonOf(e.Err)))
+		}
+		return all
+	}
+	a.prune(t.Context(), s)
+	if got, want := slots(), []string{"20260304T120000Z ", "20260304T110000Z Foreign", "20260304T100000Z Foreign"}; !slices.Equal(got, want) {
+		t.Fatalf("there are %q", got)
+	}
+	must(t, a.unwant(noon.Add(-time.Hour)))
+	a.step(t.Context(), s)
+	if got, want := slots(), []string{"20260304T120000Z ", "20260304T100000Z Foreign"}; !slices.Equal(got, want) {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// The manager tells people what they may delete beside what keep counts.
+func TestAProblemSaysThatAVolumeIsFull(t *testing.T) {
+	for cause, want := range map[error]bool{syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EIO: false} {
+		err := fmt.Errorf("copy snapshots from other members: %w", &store.Problem{Field: store.FieldPerMember, Message: "oh", Err: cause})
+		if got := problemOf(noon, err).Full; got != want {
+			t.Errorf("%v: %t", cause, got)
+		}
 	}
 }
 

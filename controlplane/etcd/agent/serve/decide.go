@@ -58,7 +58,7 @@ func next(v view) step {
 		}
 	}
 	for _, slot := range v.unwanted {
-		if e := v.entry(slot); e != nil && e.Err == nil && v.may(slot) && v.whyKept(slot) == "" {
+		if e := v.entry(slot); e != nil && v.may(slot) && v.mayGo(*e) {
 			return step{do: remove, slot: slot, entry: *e}
 		}
 	}
@@ -110,13 +110,17 @@ func (v view) trial(e snapshot.Entry) step {
 	return step{do: verify, slot: e.Slot, entry: e}
 }
 
-// whyKept is backup.WhyKept.
-func (v view) whyKept(slot time.Time) string {
+// mayGo reports whether a snapshot that a person does not want may be deleted. One that is refused goes from a volume of the member's own
+// alone. Whether a newer one is verified has the manager judged, by what all members keep: this volume may be too full to have that one.
+func (v view) mayGo(e snapshot.Entry) bool {
+	if e.Err != nil {
+		return v.own
+	}
 	all := make([]backup.Snapshot, len(v.entries))
 	for i, e := range v.entries {
 		all[i] = told(e)
 	}
-	return backup.WhyKept(all, slot, v.now)
+	return backup.WhyKept(all, e.Slot, v.now, v.own) == ""
 }
 
 // settled reports whether there is a snapshot of a slot with which nothing is left to do.

@@ -114,6 +114,7 @@ func TestTheNextStep(t *testing.T) {
 		"not before a newer one is verified":                    {view{unwanted: []time.Time{eleven}, entries: []snapshot.Entry{made(noon), verified(made(eleven))}}, nothing, time.Time{}},
 		"and never the newest one":                              {view{unwanted: []time.Time{noon}, entries: []snapshot.Entry{verified(made(noon)), verified(made(eleven))}}, nothing, time.Time{}},
 		"nor what nobody can read":                              {view{unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon)), bad(made(eleven))}}, nothing, time.Time{}},
+		"but that on a volume of its own":                       {view{own: true, unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon)), bad(made(eleven))}}, remove, eleven},
 		"nor what is not there":                                 {view{unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon))}}, nothing, time.Time{}},
 		"a deletion that failed waits":                          {view{unwanted: []time.Time{eleven}, waits: waits(eleven, later), entries: []snapshot.Entry{verified(made(noon)), verified(made(eleven))}}, nothing, time.Time{}},
 		"what is asked for comes before deletions":              {view{asked: []time.Time{asked}, unwanted: []time.Time{eleven}, entries: []snapshot.Entry{verified(made(noon)), verified(made(eleven))}}, take, asked},

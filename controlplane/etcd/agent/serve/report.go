@@ -3,7 +3,9 @@ package serve
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -63,7 +65,7 @@ func (a *agent) succeeded(k kind) {
 }
 
 func problemOf(slot time.Time, err error) *backup.Problem {
-	p := &backup.Problem{Slot: slot, Field: store.FieldOf(err), Reason: string(archive.ReasonOf(err)), Message: limited(err.Error())}
+	p := &backup.Problem{Slot: slot, Field: store.FieldOf(err), Reason: string(archive.ReasonOf(err)), Message: limited(err.Error()), Full: errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)}
 	if p.Field != "" && p.Field != fieldRecipients {
 		p.Field = "store." + p.Field
 	}

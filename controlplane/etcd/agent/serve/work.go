@@ -153,7 +153,11 @@ func (a *agent) verify(ctx context.Context, s session, e snapshot.Entry) error {
 
 // remove deletes a snapshot that a person does not want any more.
 func (a *agent) remove(ctx context.Context, s session, e snapshot.Entry) error {
-	if err := snapshot.Delete(ctx, s.store, e); err != nil {
+	deletes := snapshot.Delete
+	if e.Err != nil {
+		deletes = snapshot.DeleteRefused
+	}
+	if err := deletes(ctx, s.store, e); err != nil {
 		return err
 	}
 	a.Log.Info("a snapshot is deleted, for a person asked for it", "snapshot", archive.SlotName(e.Slot))

@@ -47,4 +47,19 @@ func TestSnapshotsOfATenantWithTheSameKeyAreForeign(t *testing.T) {
 			t.Errorf("%s: it says %v", archive.SlotName(e.Slot), e.Err)
 		}
 	}
+	// A person may have one of them deleted: nothing of it is left, and all of the others.
+	before, err := s.List(t.Context())
+	must(t, err)
+	must(t, DeleteRefused(t.Context(), s, all[2]))
+	must(t, DeleteRefused(t.Context(), s, all[2]))
+	after, err := s.List(t.Context())
+	must(t, err)
+	if len(after) != len(before)-3 {
+		t.Errorf("of %v %v are left", before, after)
+	}
+	for _, o := range after {
+		if slot, _ := archive.ParseName(o.Name); slot.Equal(all[2].Slot) {
+			t.Errorf("%s is left", o.Name)
+		}
+	}
 }

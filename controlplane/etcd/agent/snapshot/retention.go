@@ -83,6 +83,27 @@ func Delete(ctx context.Context, s store.Store, e Entry) error {
 	return nil
 }
 
+// DeleteRefused deletes a snapshot that is refused: all that has the name of its slot, as nobody can read which object is its own. The manifest
+// goes first, as with Delete.
+func DeleteRefused(ctx context.Context, s store.Store, e Entry) error {
+	objects, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	files := []string{archive.ManifestName(e.Slot)}
+	for _, o := range objects {
+		if slot, kind := archive.ParseName(o.Name); slot.Equal(e.Slot) && (kind == archive.VerificationFile || kind == archive.ObjectFile) {
+			files = append(files, o.Name)
+		}
+	}
+	for _, name := range files {
+		if err := s.Delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sweep deletes objects and verifications that no manifest has named for a day.
 func sweep(ctx context.Context, s store.Store, key archive.Key, now time.Time) error {
 	objects, err := s.List(ctx)
