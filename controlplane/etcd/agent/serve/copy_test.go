@@ -137,7 +137,7 @@ func TestWhatExpiredGoesAlsoWhereNothingCanBeStored(t *testing.T) {
 // A rotation of the encryption key leaves snapshots that no member reads any more. They go from a member's own volume when a person says so,
 // and not by themselves.
 func TestAPersonHasASnapshotOfFormerKeysDeleted(t *testing.T) {
-	a, s := alone(t, 2)
+	a, _ := alone(t, 2)
 	must(t, os.WriteFile(filepath.Join(a.ConfigDir, backup.KeyFile), []byte(strings.Repeat("n", 32)), 0o600))
 	s, err := a.open()
 	must(t, err)
