@@ -123,7 +123,8 @@ func (e *realEtcd) issuer() certificates.Issuer {
 
 func newRealEtcd(t *testing.T) *realEtcd {
 	t.Helper()
-	host := fake.NewClientBuilder().Build()
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	host := fake.NewClientBuilder().WithIndex(&corev1.PersistentVolumeClaim{}, metav1.ObjectNameField, byName).Build()
 	access := secrets.Access{Cached: host, Live: host, Writer: host}
 	e := &realEtcd{
 		t: t, directory: t.TempDir(), network: fmt.Sprintf("127.%d.%d.", 77+os.Getpid()%150, realEtcds.Add(1)), host: host, store: &pki.Store{Management: access, Host: access},
