@@ -155,7 +155,7 @@ test-envtest: check-go bin/versitygw ## Tests against a real etcd and kube-apise
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
 	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... ./controlplane/etcd/agent/look ./controlplane/etcd/agent/store \
-		./hack/release ./infrastructure/hostclient ./infrastructure/hosts ./infrastructure/ssh ./test/isolation ./test/lab/lab ./test/shell
+		./hack/release ./infrastructure/hostclient ./infrastructure/hosts ./infrastructure/hosts/network ./infrastructure/ssh ./test/isolation ./test/lab/lab ./test/shell
 
 .PHONY: test-race
 test-race: check-go $(GOTESTSUM) ## Unit tests of every package that is parallel by its own hand, with Go's race detector
