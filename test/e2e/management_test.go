@@ -91,7 +91,10 @@ func hostAccess(ctx context.Context, namespace string) []byte {
 		"make release-manifests writes what a host cluster needs")
 	content, err := os.ReadFile(filepath.Join(released, "host-cluster-namespace.yaml"))
 	Expect(err).NotTo(HaveOccurred())
-	file := filepath.Join(GinkgoT().TempDir(), "host-cluster-namespace.yaml")
+	dir, err := os.MkdirTemp("", "host-cluster-") // A clean-up calls this, too, in which ginkgo has no folder to give.
+	Expect(err).NotTo(HaveOccurred())
+	defer os.RemoveAll(dir) //nolint:errcheck // It is temporary.
+	file := filepath.Join(dir, "host-cluster-namespace.yaml")
 	Expect(os.WriteFile(file, bytes.ReplaceAll(content, []byte("NAMESPACE"), []byte(namespace)), 0o600)).To(Succeed())
 	Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--filename", file)).To(Succeed())
 	token, err := env.clientset.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "kok-host-cluster", &authenticationv1.TokenRequest{
