@@ -27,8 +27,8 @@ type Command struct {
 	Args []string
 	// Stdin is what the program reads.
 	Stdin []byte
-	// MayBeCut accepts that only the first MaxOutput bytes of standard output are kept. Without it, more is an error: a reader of
-	// a list must not take a part for the whole.
+	// MayBeCut has Run keep the first MaxOutput bytes of standard output and drop the rest. Without it Run fails when a command
+	// prints more, because its caller would take a part of a list for the whole list.
 	MayBeCut bool
 	// Read reads standard output as it arrives, in place of Run, which then keeps none. It is for output that may be long. What it
 	// leaves is lost. Its error ends the command.

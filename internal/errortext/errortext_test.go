@@ -49,7 +49,7 @@ func TestWhatIsAnotherOneEachTimeIsLeftOut(t *testing.T) {
 	}
 }
 
-// A text that is cut within a letter is no valid UTF-8, and an API server refuses the whole status.
+// An API server refuses a status with a text that is not valid UTF-8. A cut within a letter makes such a text.
 func TestLongTextsAreCutBetweenLetters(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string

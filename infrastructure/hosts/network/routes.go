@@ -91,8 +91,8 @@ func podRanges(record *records.Record) ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// routes reads the routes of the machine: those that lead to pods of its cluster, and were not there before. There are none where
-// the ranges of pods are not known.
+// routes reads the routes that a machine brought: they lead to pods of its cluster, and the host did not have them before. It reads
+// none when the record has no ranges of pods.
 func routes(ctx context.Context, h *hosts.Host, record *records.Record) ([]string, error) {
 	ranges, err := podRanges(record)
 	if err != nil || len(ranges) == 0 {

@@ -70,8 +70,8 @@ func (c *collector) collectLog(ctx context.Context, pod *corev1.Pod, container s
 // Lines have no bound of their own.
 const maxSkipped = 64
 
-// end returns the last lines of a stream. It never has the whole stream in memory. With an error it returns what was read. It is an error when
-// the stream goes on after what may be read: its end is missing.
+// end reads a stream and returns its last lines, at most limit bytes. It keeps no more than these in memory. When reading fails, it returns
+// what it has read, and the error. It also fails when the stream is longer than it reads, because the last lines are missing then.
 func end(stream io.Reader, limit int64) ([]byte, error) {
 	bounded := &io.LimitedReader{R: stream, N: maxSkipped * limit}
 	var kept []byte

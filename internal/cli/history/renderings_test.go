@@ -10,7 +10,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 )
 
-// Renderings are in the host cluster. Who reads none of them has not been told that there are none.
+// The host cluster has the renderings. When kok cannot read them, it must not end as if there were none.
 func TestRenderingsThatCannotBeReadAreAnError(t *testing.T) {
 	of := &controlplanev1.KOKControlPlane{}
 	of.Spec.Hosting.KubeconfigRef.Name = "host"
