@@ -134,14 +134,12 @@ func TestClaimsForSnapshotsAreNotTakenForData(t *testing.T) {
 	}
 }
 
-// With a member that is removed its snapshots go, and those of others stay.
-func TestARemovedMemberLeavesNoSnapshots(t *testing.T) {
-	e := newLosingEtcd()
-	e.ownSnapshots()
-	c := e.cluster(t)
+// expectLeaves fails the test unless the last member can be removed with both of its volumes.
+func (e *losingEtcd) expectLeaves(t *testing.T, c *cluster) {
+	t.Helper()
 	claims, err := c.claims(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(claims) != 3 {
+		t.Fatalf("members have %v: %v", claims, err)
 	}
 	if _, err := c.deleteClaim(t.Context(), "blue-etcd-data-2", claims[2]); err != nil {
 		t.Fatal(err)
@@ -149,6 +147,14 @@ func TestARemovedMemberLeavesNoSnapshots(t *testing.T) {
 	if want := "delete PersistentVolumeClaim kok-own-snapshots-blue-etcd-data-2, delete PersistentVolumeClaim kok-data-blue-etcd-data-2"; strings.Join(e.writes, ", ") != want {
 		t.Errorf("it writes %q", e.writes)
 	}
+}
+
+// With a member that is removed its snapshots go, and those of others stay.
+func TestARemovedMemberLeavesNoSnapshots(t *testing.T) {
+	e := newLosingEtcd()
+	e.ownSnapshots()
+	c := e.cluster(t)
+	e.expectLeaves(t, c)
 }
 
 // Whoever copies objects, or keeps them in Git, may take labels away. A pod uses its claims by their names.
@@ -163,16 +169,7 @@ func TestClaimsWithoutLabelsAreKnownByTheirNames(t *testing.T) {
 	if err != nil || len(found.claims) != 3 || len(found.snapshots) != 3 {
 		t.Errorf("belongings are %d volumes with data and %d with snapshots: %v", len(found.claims), len(found.snapshots), err)
 	}
-	claims, err := c.claims(t.Context())
-	if err != nil || len(claims) != 3 {
-		t.Fatalf("members have %v: %v", claims, err)
-	}
-	if _, err := c.deleteClaim(t.Context(), "blue-etcd-data-2", claims[2]); err != nil {
-		t.Fatal(err)
-	}
-	if want := "delete PersistentVolumeClaim kok-own-snapshots-blue-etcd-data-2, delete PersistentVolumeClaim kok-data-blue-etcd-data-2"; strings.Join(e.writes, ", ") != want {
-		t.Errorf("it writes %q", e.writes)
-	}
+	e.expectLeaves(t, c)
 }
 
 // A member that does not answer for another reason would else count as one without a volume.

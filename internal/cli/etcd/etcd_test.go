@@ -31,6 +31,18 @@ func condition(name string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: name, Status: status, Reason: reason, Message: message}
 }
 
+// expectTable fails the test unless people see these rows so.
+func expectTable(t *testing.T, rows []row, want string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := printRows(&out, rows, now); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestSnapshotsAreShownTheNewestFirst(t *testing.T) {
 	whole := of("blue", "blue-2", "20260304T110000Z", condition(storedCondition, metav1.ConditionTrue, "Stored", ""), condition(verifiedCondition, metav1.ConditionTrue, "Verified", ""))
 	whole.Status.TakenAt, whole.Status.Revision, whole.Status.StoredBytes = metav1.NewTime(now.Add(-time.Hour)), 4711, 3<<20
@@ -41,20 +53,13 @@ func TestSnapshotsAreShownTheNewestFirst(t *testing.T) {
 		whole,
 		of("blue", "blue-new", ""),
 	}, "blue", now)
-	var out bytes.Buffer
-	if err := printRows(&out, rows, now); err != nil {
-		t.Fatal(err)
-	}
-	want := `NAME       SLOT               TAKEN   VERIFIED   REVISION   SIZE     REASON
+	expectTable(t, rows, `NAME       SLOT               TAKEN   VERIFIED   REVISION   SIZE     REASON
 blue-new   -                  -       unknown    -          -        -
 blue-2     20260304T110000Z   60m     yes        4711       3.0MiB   -
 blue-1     20260304T100000Z   -       no         -          -        HashDiffers
 
 blue-1: it is not what [31m the member had
-`
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-	}
+`)
 }
 
 // A host node with a wrong clock took the one that is a day ahead. Clocks may differ by minutes.
@@ -66,11 +71,7 @@ func TestASnapshotInTheFutureIsNotShownAsTheNewest(t *testing.T) {
 	rows := rowsOf([]controlplanev1.KOKEtcdSnapshot{
 		ahead, of("blue", "blue-1", "20260304T100000Z", verified), refused, skewed, of("blue", "blue-new", ""),
 	}, "blue", now)
-	var out bytes.Buffer
-	if err := printRows(&out, rows, now); err != nil {
-		t.Fatal(err)
-	}
-	want := `NAME           SLOT               TAKEN    VERIFIED   REVISION   SIZE   REASON
+	expectTable(t, rows, `NAME           SLOT               TAKEN    VERIFIED   REVISION   SIZE   REASON
 blue-new       -                  -        unknown    -          -      -
 blue-skewed    20260304T121000Z   in 10m   yes        -          -      -
 blue-1         20260304T100000Z   -        yes        -          -      -
@@ -80,27 +81,17 @@ blue-ahead     20260305T120000Z   in 24h   yes        -          -      InFuture
 blue-refused: it differs
 
 blue-ahead: it is in the future: the clock of its host node was wrong, so its data are older than its name says; restore it if no other one will do
-`
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-	}
+`)
 }
 
 func TestPeopleSeeWhichMembersKeepASnapshot(t *testing.T) {
 	kept := of("blue", "blue-2", "20260304T110000Z", condition(verifiedCondition, metav1.ConditionTrue, "Verified", ""))
 	kept.Status.Members = []string{"blue-etcd-0", "blue-etcd-2"}
 	rows := rowsOf([]controlplanev1.KOKEtcdSnapshot{kept, of("blue", "blue-1", "20260304T100000Z")}, "blue", now)
-	var out bytes.Buffer
-	if err := printRows(&out, rows, now); err != nil {
-		t.Fatal(err)
-	}
-	want := `NAME     SLOT               TAKEN   VERIFIED   REVISION   SIZE   REASON   MEMBERS
+	expectTable(t, rows, `NAME     SLOT               TAKEN   VERIFIED   REVISION   SIZE   REASON   MEMBERS
 blue-2   20260304T110000Z   -       yes        -          -      -        blue-etcd-0,blue-etcd-2
 blue-1   20260304T100000Z   -       unknown    -          -      -        -
-`
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-	}
+`)
 }
 
 func TestSizesForPeople(t *testing.T) {

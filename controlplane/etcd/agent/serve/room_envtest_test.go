@@ -17,18 +17,29 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
-func TestAgentsMakeRoomInAFullEtcdWhileTheManagerIsAway(t *testing.T) {
-	const quota, value = int64(16 << 20), 100 << 10
-	w := newWorld(t, 3, backup.Config{}, fmt.Sprintf("--quota-backend-bytes=%d", quota))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
+const (
+	// fullQuota is the quota of each member of a full etcd, and fillerSize the size of the values in it, in bytes.
+	fullQuota, fillerSize = 16 << 20, 100 << 10
+)
+
+// newFullWorld has an etcd of three members that is full of values at these keys.
+func newFullWorld(ctx context.Context, t *testing.T, key func(i int) string) *world {
+	t.Helper()
+	w := newWorld(t, 3, backup.Config{}, fmt.Sprintf("--quota-backend-bytes=%d", fullQuota))
 	var err error
-	for err == nil {
-		_, err = w.client.Put(ctx, "filler", strings.Repeat("x", value))
+	for i := 0; err == nil; i++ {
+		_, err = w.client.Put(ctx, key(i), strings.Repeat("x", fillerSize))
 	}
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		t.Fatalf("it is not full: %v", err)
 	}
+	return w
+}
+
+func TestAgentsMakeRoomInAFullEtcdWhileTheManagerIsAway(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	w := newFullWorld(ctx, t, func(int) string { return "filler" })
 	for _, m := range w.members {
 		if code, _, err := ask(t, w.ca.client(manager), http.MethodGet, m.agent+backup.ReportPath, ""); err != nil || code != http.StatusOK {
 			t.Fatalf("%s answers %d: %v", m.name, code, err)
@@ -46,7 +57,7 @@ func TestAgentsMakeRoomInAFullEtcdWhileTheManagerIsAway(t *testing.T) {
 		rewritten += strings.Count(m.said.String(), "step=Defragment")
 		status, err := w.client.Status(ctx, m.endpoint)
 		must(t, err)
-		if status.DbSize >= quota/100*90 {
+		if status.DbSize >= fullQuota/100*90 {
 			t.Errorf("%s has a file of %d bytes yet:\n%s", m.name, status.DbSize, m.said)
 		}
 	}
@@ -55,27 +66,19 @@ func TestAgentsMakeRoomInAFullEtcdWhileTheManagerIsAway(t *testing.T) {
 	}
 	found, err := w.client.Get(ctx, "filler")
 	must(t, err)
-	if len(found.Kvs) != 1 || len(found.Kvs[0].Value) != value {
+	if len(found.Kvs) != 1 || len(found.Kvs[0].Value) != fillerSize {
 		t.Errorf("the newest version is lost: %d keys", len(found.Kvs))
 	}
 }
 
 // What an agent found out about its file before the deletion says nothing of it after.
 func TestAgentsMakeRoomOnceKeysOfAFullEtcdAreDeleted(t *testing.T) {
-	const quota, value = int64(16 << 20), 512 << 10
-	w := newWorld(t, 3, backup.Config{}, fmt.Sprintf("--quota-backend-bytes=%d", quota))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	var err error
-	for i := 0; err == nil; i++ {
-		_, err = w.client.Put(ctx, fmt.Sprintf("filler/%d", i), strings.Repeat("x", value))
-	}
-	if !errors.Is(err, rpctypes.ErrNoSpace) {
-		t.Fatalf("it is not full: %v", err)
-	}
+	w := newFullWorld(ctx, t, func(i int) string { return fmt.Sprintf("filler/%d", i) })
 	w.ahead.Add(int64(aloneAfter))
 	w.said("step=Defragment", "what is next is not this member's to do")
-	_, err = w.client.Delete(ctx, "filler/", clientv3.WithPrefix())
+	_, err := w.client.Delete(ctx, "filler/", clientv3.WithPrefix())
 	must(t, err)
 	w.untilWritten(ctx)
 }
