@@ -19,6 +19,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -181,4 +183,28 @@ func TestVolumesThatCannotGrowAreTold(t *testing.T) {
 		vt.expectAsked(names.EtcdData, "16Gi")
 		vt.expectTold("spec.etcd.data.storage.size is 32Gi", "volume claim", "forbidden", "20Gi")
 	})
+}
+
+// The API server selects claims by their names, whatever their labels are.
+func TestAClaimThatLostItsLabelsIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	tenant := client.ObjectKey{Namespace: newNamespace(t), Name: "blue"}
+	for member, labels := range map[string]map[string]string{
+		"blue-etcd-data-0": names.ComponentLabels(tenant, names.EtcdData), "blue-etcd-data-1": nil, "blue-etcd-data-2": nil,
+	} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: etcdcomponent.Claim(member), Labels: labels}}
+		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		if err := environment.Client.Create(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims, err := operator.VolumeClaims(t.Context(), environment.Client, tenant, names.EtcdData, []string{"blue-etcd-data-0", "blue-etcd-data-1", "blue-etcd-data-3"})
+	var found []string
+	for i := range claims {
+		found = append(found, operator.MemberOf(&claims[i]))
+	}
+	if want := []string{"blue-etcd-data-0", "blue-etcd-data-1"}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("volumes have %v, want %v: %v", found, want, err)
+	}
 }
