@@ -24,7 +24,11 @@ const noKey = "\x00"
 
 // MakeRoom takes a step that was decided by a health that was checked a moment ago. What was done already is no error.
 func MakeRoom(ctx context.Context, action space.Action, members map[string]Address, config *tls.Config) error {
-	client, err := dial(ctx, slices.Collect(maps.Values(members)), config)
+	asked := slices.Collect(maps.Values(members))
+	if action.Kind == space.Defragment {
+		asked = []Address{members[action.Member]}
+	}
+	client, err := dial(ctx, asked, config)
 	if err != nil {
 		return err
 	}
@@ -35,7 +39,7 @@ func MakeRoom(ctx context.Context, action space.Action, members map[string]Addre
 	case space.Compact:
 		err = compact(ctx, client)
 	case space.Defragment:
-		err = defragment(ctx, members[action.Member], config)
+		err = defragment(ctx, client, members[action.Member])
 	case space.Disarm:
 		err = disarm(ctx, client)
 	default:
@@ -74,18 +78,14 @@ func compact(ctx context.Context, client *clientv3.Client) error {
 	return err
 }
 
-// defragment writes a member's file anew, once the member has dropped the old versions that etcd was told to drop. Each does so in its own time.
-func defragment(ctx context.Context, member Address, config *tls.Config) error {
-	client, err := dial(ctx, []Address{member}, config)
-	if err != nil {
-		return err
-	}
-	defer client.Close() //nolint:errcheck // What was written through it has been answered.
+// defragment writes a member's file anew, once the member has dropped the old versions that etcd was told to drop. Each does so in its own
+// time. The client reaches that member alone.
+func defragment(ctx context.Context, client *clientv3.Client, member Address) error {
 	// A physical compaction waits for those before it, also one at a revision that is compacted. There is nothing before the first revision.
 	if _, err := client.Compact(ctx, 1, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return err
 	}
-	_, err = client.Defragment(ctx, member.Client)
+	_, err := client.Defragment(ctx, member.Client)
 	return err
 }
 

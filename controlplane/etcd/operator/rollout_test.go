@@ -153,7 +153,7 @@ func TestWhichMemberOfEtcdIsReplaced(t *testing.T) {
 		"the host of the only one that is not up to date takes no pods": {func(e *rollingEtcd) {
 			e.nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Unschedulable: true}}}
 			e.pods[0].Labels[appsv1.ControllerRevisionHashLabelKey], e.pods[1].Labels[appsv1.ControllerRevisionHashLabelKey] = "new", "new"
-		}, "", "host node n2, where member blue-etcd-data-2 is, is cordoned, and a new pod may start nowhere else: uncordon it", ""},
+		}, "", "member blue-etcd-data-2 is on host node n2, which is cordoned, and its new pod might not start: uncordon the host node", ""},
 		"they were ready for long enough":     {func(e *rollingEtcd) { e.set.Spec.MinReadySeconds = 30 }, podName(names.EtcdData, 2), "is replaced", ""},
 		"they were not ready for long enough": {func(e *rollingEtcd) { e.set.Spec.MinReadySeconds = 31 }, "", "is not ready", ""},
 		"it is another pod by now": {func(e *rollingEtcd) {

@@ -66,7 +66,7 @@ func Decide(s State) Action {
 	free := slices.DeleteFunc(slices.Clone(outdated), Member.stays)
 	if len(free) == 0 {
 		m := slices.MinFunc(outdated, before)
-		return Action{Reason: fmt.Sprintf("host node %s, where member %s is, is cordoned, and a new pod may start nowhere else: uncordon it", m.Host, m.Name)}
+		return Action{Reason: fmt.Sprintf("member %s is on host node %s, which is cordoned, and its new pod might not start: uncordon the host node", m.Name, m.Host)}
 	}
 	next := slices.MinFunc(free, before)
 	if reason := s.blocks(next); reason != "" {
