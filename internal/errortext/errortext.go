@@ -29,8 +29,8 @@ const longest = 2048
 // cut is the end of a text that was cut.
 const cut = "…"
 
-// Short is a text in at most so many bytes. It cuts a longer one between two letters, and ends it with "…" where that has room. It returns a
-// text that it cut as it is when it is given it again. An API server that counts letters and not bytes takes the text, too.
+// Short cuts a text to at most so many bytes, between two letters, and ends it with "…" where that has room. Given its own result, it returns
+// it unchanged. A text has no more letters than bytes, so the result also fits a limit that an API server counts in letters.
 func Short(text string, most int) string {
 	if len(text) <= most {
 		return text

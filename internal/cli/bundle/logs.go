@@ -70,6 +70,18 @@ func (c *collector) collectLog(ctx context.Context, pod *corev1.Pod, container s
 // Lines have no bound of their own.
 const maxSkipped = 64
 
+// isOver fails unless a stream ends here, after as many bytes as may be read.
+func isOver(stream io.Reader, read int64) error {
+	switch _, err := io.ReadFull(stream, make([]byte, 1)); {
+	case err == nil:
+		return fmt.Errorf("its lines have more than %d bytes, and its end was left out: choose fewer --log-lines", read)
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return err
+	}
+}
+
 // end reads a stream and returns its last lines, at most limit bytes. It keeps no more than these in memory. When reading fails, it returns
 // what it has read, and the error. It also fails when the stream is longer than it reads, because the last lines are missing then.
 func end(stream io.Reader, limit int64) ([]byte, error) {
@@ -86,8 +98,8 @@ func end(stream io.Reader, limit int64) ([]byte, error) {
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
-				if more, _ := stream.Read(buffer[:1]); bounded.N <= 0 && more > 0 {
-					err = fmt.Errorf("its lines have more than %d bytes, and its end was left out: choose fewer --log-lines", maxSkipped*limit)
+				if bounded.N <= 0 {
+					err = isOver(stream, maxSkipped*limit)
 				}
 			}
 			if cut {

@@ -66,11 +66,10 @@ func (r *inPlaceRestorer) waitForEvents(ctx context.Context, of *controlplanev1.
 func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string {
 	status := etcdclusters.Status(of, names.EtcdEvents)
 	over := !status.RestoredAt.Before(&asked)
-	recovering, reconciled := conditions.Get(of, conditionsv1.EtcdRecoveringCondition), conditions.GetMessage(of, conditionsv1.ReconciledCondition)
+	recovering, reconciled := recovers(of, names.EtcdEvents), conditions.GetMessage(of, conditionsv1.ReconciledCondition)
 	switch {
-	case recovering != nil && recovering.Status == metav1.ConditionTrue && strings.Contains(recovering.Message, names.EtcdEvents) &&
-		(!over || recovering.Reason == conditionsv1.RestoringReason):
-		return recovering.Message
+	case recovering != "" && (!over || conditions.GetReason(of, conditionsv1.EtcdRecoveringCondition) == conditionsv1.RestoringReason):
+		return recovering
 	case !over && strings.Contains(reconciled, "foundAnewAt"):
 		return reconciled
 	case !over:
@@ -78,7 +77,7 @@ func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string
 	}
 	ready, all := membersReady(status)
 	if needed := all/2 + 1; ready < needed {
-		return fmt.Sprintf("%d of its %d members are ready, and it works with %d", ready, all, needed)
+		return fmt.Sprintf("%d of its %d members are ready, and it needs %d", ready, all, needed)
 	}
 	if status.ClusterID == "" {
 		return "nobody saw it answer yet"

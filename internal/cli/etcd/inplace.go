@@ -154,7 +154,7 @@ func (r *inPlaceRestorer) choose(ctx context.Context, of *controlplanev1.KOKCont
 	r.asks.Snapshot = name
 	taken := snapshot.Status.TakenAt
 	if isInFuture(snapshot.Status.Slot, time.Now()) {
-		return fmt.Sprintf("What was written after the snapshot is lost: it has all up to revision %d, and nobody knows when it was taken, for %s",
+		return fmt.Sprintf("What was written after the snapshot is lost. It has all up to revision %d. Nobody knows when it was taken: %s",
 			snapshot.Status.Revision, inFutureMessage), nil
 	}
 	return fmt.Sprintf("What was written after the snapshot is lost: it has all up to revision %d, and was taken %s ago, at %s",
@@ -186,18 +186,7 @@ func memberNames(of *controlplanev1.KOKControlPlane) []string {
 // request writes what is asked for. Members that an earlier restore gave up may be back, so they are not given up again.
 func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
 	r.replaces = conditions.GetReason(of, conditionsv1.EtcdRecoveringCondition) == conditionsv1.RestoringReason
-	data := etcdclusters.Status(of, names.EtcdData)
-	last := data.RestoredAt
-	if data.Restoring != nil && data.Restoring.RequestedAt.After(last.Time) {
-		last = data.Restoring.RequestedAt
-	}
-	if asked := of.Spec.Etcd.Restore; asked != nil && asked.RequestedAt.After(last.Time) {
-		last = asked.RequestedAt
-	}
-	r.asks.RequestedAt = metav1.NewTime(time.Now().Truncate(time.Second))
-	if !r.asks.RequestedAt.After(last.Time) { // The clock of this machine may be behind.
-		r.asks.RequestedAt = metav1.NewTime(last.Add(time.Second))
-	}
+	r.asks.RequestedAt = requestedAt(of, time.Now())
 	if err := editSpec(ctx, r.client, of, func(spec *controlplanev1.KOKControlPlaneSpec) {
 		spec.Etcd.Restore, spec.Etcd.GivenUp = &r.asks, r.givenUp
 	}); err != nil {
@@ -205,6 +194,20 @@ func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKCon
 	}
 	r.cluster.Say("The restore is asked for: spec.etcd.restore.requestedAt is %s", r.asks.RequestedAt.UTC().Format(time.RFC3339))
 	return nil
+}
+
+// requestedAt is the time of a new request. It is after those of all former ones, because the clock of this machine may be behind.
+func requestedAt(of *controlplanev1.KOKControlPlane, now time.Time) metav1.Time {
+	data := etcdclusters.Status(of, names.EtcdData)
+	former := []time.Time{data.RestoredAt.Time}
+	if data.Restoring != nil {
+		former = append(former, data.Restoring.RequestedAt.Time)
+	}
+	if of.Spec.Etcd.Restore != nil {
+		former = append(former, of.Spec.Etcd.Restore.RequestedAt.Time)
+	}
+	last := slices.MaxFunc(former, time.Time.Compare)
+	return metav1.NewTime(slices.MaxFunc([]time.Time{now.Truncate(time.Second), last.Add(time.Second)}, time.Time.Compare))
 }
 
 // waitUntilRestored reads the control plane until it works again, or says that the restore cannot begin.
@@ -233,12 +236,20 @@ func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplan
 
 // sayWhoIsAway tells of members that an etcd works without.
 func (r *inPlaceRestorer) sayWhoIsAway(of *controlplanev1.KOKControlPlane, component string) {
-	switch ready, all := membersReady(etcdclusters.Status(of, component)); {
-	case conditions.IsTrue(of, conditionsv1.EtcdRecoveringCondition):
-		r.cluster.Say("Not all members are back: %s", conditions.GetMessage(of, conditionsv1.EtcdRecoveringCondition))
-	case ready < all:
+	ready, all := membersReady(etcdclusters.Status(of, component))
+	if message := recovers(of, component); message != "" {
+		r.cluster.Say("Not all members are back: %s", message)
+	} else if ready < all {
 		r.cluster.Say("Not all members are back yet: %d of %d are ready; %s status %s shows the others", ready, all, r.cluster.Program, r.name)
 	}
+}
+
+// recovers is what the condition EtcdRecovering says, if it tells of this etcd; empty if it does not. It is of both etcds.
+func recovers(of *controlplanev1.KOKControlPlane, component string) string {
+	if message := conditions.GetMessage(of, conditionsv1.EtcdRecoveringCondition); conditions.IsTrue(of, conditionsv1.EtcdRecoveringCondition) && strings.Contains(message, component) {
+		return message
+	}
+	return ""
 }
 
 // watch reads the control plane until it waits for nothing, and tells a person what it waits for. It returns what it told last. It ends

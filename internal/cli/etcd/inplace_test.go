@@ -87,8 +87,8 @@ func TestEventsAreWaitedForUntilTheirEtcdWorks(t *testing.T) {
 	}{
 		"nobody saw the request yet":      {before, 3, 3, nil, "the controller has yet to begin"},
 		"the former pods stop":            {before, 0, 3, []metav1.Condition{stopping}, "etcd-events is founded anew: pods have yet to stop"},
-		"no member began yet":             {asked, 0, 0, nil, "0 of its 0 members are ready, and it works with 1"},
-		"one member works":                {asked, 1, 3, nil, "1 of its 3 members are ready, and it works with 2"},
+		"no member began yet":             {asked, 0, 0, nil, "0 of its 0 members are ready, and it needs 1"},
+		"one member works":                {asked, 1, 3, nil, "1 of its 3 members are ready, and it needs 2"},
 		"the host node of one is off":     {asked, 2, 3, nil, ""},
 		"and one is known to be lost":     {asked, 2, 3, []metav1.Condition{recovering(conditionsv1.RecoveringReason, "etcd-events: blue-etcd-events-2 is not heard from")}, ""},
 		"all work":                        {asked, 3, 3, nil, ""},
@@ -107,5 +107,48 @@ func TestEventsAreWaitedForUntilTheirEtcdWorks(t *testing.T) {
 				t.Errorf("while nobody saw it answer, it waits for %q", got)
 			}
 		})
+	}
+}
+
+func TestANewRequestIsLaterThanAllBefore(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
+	at := func(minutes int) metav1.Time { return metav1.NewTime(now.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute)) }
+	for name, test := range map[string]struct{ restored, restoring, asked, want metav1.Time }{
+		"there was none":             {want: at(0)},
+		"all are over":               {restored: at(-9), asked: at(-9), want: at(0)},
+		"one is over, and ahead":     {restored: at(9), asked: at(8), want: metav1.NewTime(at(9).Add(time.Second))},
+		"one is under way and ahead": {restored: at(-9), restoring: at(9), asked: at(8), want: metav1.NewTime(at(9).Add(time.Second))},
+		"one is asked for and ahead": {restored: at(-9), restoring: at(8), asked: at(9), want: metav1.NewTime(at(9).Add(time.Second))},
+		"one is of this second":      {asked: at(0), want: metav1.NewTime(at(0).Add(time.Second))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := &controlplanev1.KOKControlPlane{}
+			of.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", RestoredAt: test.restored}}
+			if !test.restoring.IsZero() {
+				of.Status.Etcd[0].Restoring = &controlplanev1.EtcdRestoringStatus{RequestedAt: test.restoring}
+			}
+			if !test.asked.IsZero() {
+				of.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{RequestedAt: test.asked}
+			}
+			if got := requestedAt(of, now); !got.Equal(&test.want) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// The condition is of both etcds.
+func TestTheOtherEtcdIsNoneOfTheMembersThatAreAway(t *testing.T) {
+	of := &controlplanev1.KOKControlPlane{}
+	of.Status.Conditions = []metav1.Condition{{Type: conditionsv1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Message: "etcd-data: blue-etcd-data-2 is lost"}}
+	if got := recovers(of, "etcd-events"); got != "" {
+		t.Errorf("etcd-events: %q", got)
+	}
+	if got := recovers(of, "etcd-data"); got != "etcd-data: blue-etcd-data-2 is lost" {
+		t.Errorf("etcd-data: %q", got)
+	}
+	of.Status.Conditions[0].Status = metav1.ConditionFalse
+	if got := recovers(of, "etcd-data"); got != "" {
+		t.Errorf("it is over: %q", got)
 	}
 }

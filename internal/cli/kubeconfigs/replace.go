@@ -32,7 +32,9 @@ func replaceable(path string, stored *clientcmdapi.Config, servers []string) err
 	}
 	there, err := clientcmd.LoadFromFile(path)
 	switch {
-	case err != nil || !isHandedOver(there):
+	case err != nil:
+		return fmt.Errorf("--output %s is there, and cannot be read as a kubeconfig: %w; nothing is replaced: name another file, or move that one away", path, err)
+	case !isHandedOver(there):
 		return fmt.Errorf("--output %s is there, and an earlier --output did not write it: nothing is replaced; name another file, or move that one away", path)
 	case !ofOneCluster(there, stored, servers):
 		return fmt.Errorf("--output %s is there, and is of another cluster: nothing is replaced; name another file, or move that one away", path)

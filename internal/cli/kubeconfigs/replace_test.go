@@ -55,7 +55,7 @@ func TestOutputReplacesNoOtherFile(t *testing.T) {
 		"the administrator's":                             {written(blue), blue, "did not write it"},
 		"a person's own, of other clusters":               {written(green), blue, "did not write it"},
 		"an earlier one, to which a person added another": {written(merged(handedOver(blue), green)), blue, "did not write it"},
-		"no kubeconfig":                                   {[]byte("a diary\n"), blue, "did not write it"},
+		"no kubeconfig":                                   {[]byte("a diary\n"), blue, "cannot be read as a kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config")

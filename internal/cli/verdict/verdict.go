@@ -116,7 +116,7 @@ func Missing(host *infrav1.IDCHost) string {
 		case found.Status == metav1.ConditionTrue || slices.Contains(notMissing, found.Reason):
 		default:
 			left = append(left, fmt.Sprintf("%s: %s: %s", name, found.Reason, found.Message))
-			if way := wayOut(host, found.Reason); name == infrav1.AvailableCondition && way != "" {
+			if way := wayOut(host, found.Reason); way != "" {
 				left = append(left, way)
 			}
 		}
@@ -124,5 +124,5 @@ func Missing(host *infrav1.IDCHost) string {
 	return strings.Join(left, "; ")
 }
 
-// notMissing are reasons of conditions that are not true, and say nothing that another condition does not say. A claimed host is used.
+// notMissing are reasons that tell a person nothing to do: another condition says why, or a machine has the host.
 var notMissing = []string{infrav1.NotReachableReason, infrav1.NotHealthyReason, infrav1.ClaimedReason}

@@ -87,6 +87,10 @@ func TestWhatKeepsAHostFromUseIsTold(t *testing.T) {
 				condition("Reachable", no, "HostAway", "it does not answer"), condition("Healthy", metav1.ConditionUnknown, "NotReachable", "see condition Reachable"),
 				condition("Available", no, "Quarantined", "in quarantine: the fan"),
 			}, "Reachable: HostAway: it does not answer; Available: Quarantined: in quarantine: the fan" + wayOut},
+		"somebody's": {
+			[]metav1.Condition{
+				reachable, condition("Healthy", no, "InUse", "a kubelet runs"), condition("Available", no, "NotHealthy", "see condition Healthy"),
+			}, "Healthy: InUse: a kubelet runs; if it is not meant to be a machine: kubectl delete idchost seven --namespace team; if it may be wiped, set spec.takeOver to the fact above: kubectl edit idchost seven --namespace team"},
 		"not known yet": {[]metav1.Condition{reachable, healthy}, "Available is not known yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
