@@ -112,7 +112,9 @@ func TestEventsAreWaitedForUntilTheirEtcdWorks(t *testing.T) {
 
 func TestANewRequestIsLaterThanAllBefore(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
-	at := func(minutes int) metav1.Time { return metav1.NewTime(now.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute)) }
+	at := func(minutes int) metav1.Time {
+		return metav1.NewTime(now.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute))
+	}
 	for name, test := range map[string]struct{ restored, restoring, asked, want metav1.Time }{
 		"there was none":             {want: at(0)},
 		"all are over":               {restored: at(-9), asked: at(-9), want: at(0)},
