@@ -54,7 +54,7 @@ func (r *Restorer) lookAtSeed(ctx context.Context, of *Facts, p Progress) (Progr
 		return p, err
 	}
 	if ask, member := p.Record.Another(candidates); ask != (rebuild.Ask{}) {
-		p.request, p.automatic, p.tried, p.seed = p.Record.NextRequest(r.Clock.Now()), &ask, p.Record.Tries(), member
+		p.request, p.automatic, p.seed = p.Record.NextRequest(r.Clock.Now()), &ask, member
 	}
 	return p, nil
 }

@@ -66,14 +66,16 @@ func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, 
 		return fmt.Sprintf("survivor: the data of %s go with its pod, for spec.etcd.data.storage.type is %s: restore a snapshot", name, controlplanev1.EtcdStorageEmptyDir)
 	}
 	former, voters := state.FormerMembers()
-	// No quorum could return when that restore began, and none of its members ran since.
+	// The restore that is under way was let begin because no quorum could return, and it stopped all members: having their pods run again is
+	// no way out.
 	anotherSurvivor := state.Record.UnderWay() && state.Record.FromSurvivor()
 	var members, left []string
 	for _, m := range former {
 		members = append(members, m.Name)
 		i := hostpods.Index(pods, m.Name)
 		_, heard := state.Heard[m.Host]
-		aside := anotherSurvivor && m.Name == state.Record.Seed // It put its data aside, and has them still.
+		// It put its data aside, and has them still.
+		aside := m.Name == state.Record.Seed && (anotherSurvivor || state.Record.Phase == rebuild.Founding && isEmpty(pods, m.Name))
 		if !slices.Contains(state.GivenUp, m.Name) && (i < 0 && heard || i >= 0 && (aside || !lostData(&pods[i]))) {
 			left = append(left, m.Name)
 		}
@@ -85,6 +87,8 @@ func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, 
 		return fmt.Sprintf("survivor names %s, which is no member of the data etcd: name one of %s", name, strings.Join(members, ", "))
 	case !slices.Contains(left, name):
 		return fmt.Sprintf("survivor names %s, whose data are lost, or which is given up: name another member, or a snapshot", name)
+	case mayHaveRestored(state.Record, pods, name):
+		return fmt.Sprintf("survivor names %s, which was about to begin with a snapshot: its newest data may be that snapshot's; name another member or a snapshot", name)
 	case len(left) > voters/2 && !anotherSurvivor:
 		return fmt.Sprintf("survivor: members %s have their data and are a majority, so that a quorum can return: have their pods run again, or name in spec.etcd.givenUp those whose data are lost", strings.Join(left, ", "))
 	}
@@ -95,6 +99,22 @@ func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, 
 		}
 	}
 	return tooSmall(volumes, name, volumes[name].SurvivorBytes)
+}
+
+// mayHaveRestored reports whether the newest data of a member may be those of a snapshot, with which a restore that is not over had it begin.
+// One whose data directory is empty has restored nothing since it put its own data aside.
+func mayHaveRestored(record rebuild.Record, pods []corev1.Pod, name string) bool {
+	if !record.UnderWay() {
+		return false
+	}
+	return slices.ContainsFunc(record.Tried, func(t rebuild.Try) bool { return t.Member == name }) ||
+		record.Phase == rebuild.Founding && !record.FromSurvivor() && name == record.Seed && !isEmpty(pods, name)
+}
+
+// isEmpty reports whether the pod of a member tells that its data directory is empty.
+func isEmpty(pods []corev1.Pod, name string) bool {
+	i := hostpods.Index(pods, name)
+	return i >= 0 && seen.Data(&pods[i]) == recovery.Empty
 }
 
 // isNewer reports whether one version of etcd is of a newer minor than another. It returns false if it cannot read one of them.

@@ -76,24 +76,39 @@ func TestNoFirstRestoreBeginsWhileNothingNewIsRendered(t *testing.T) {
 
 // A control plane whose status lists no members, for its etcd is founded anew from m-0, which did not begin.
 func TestAnotherSurvivorIsNamedWhileEtcdIsFoundedAnew(t *testing.T) {
-	const quorum = "survivor: members m-1, m-2 have their data and are a majority"
-	pod := *tried("there are no data to salvage", 2)
-	pod.Name = "m-0"
+	const (
+		quorum   = "survivor: members m-0, m-1, m-2 have their data and are a majority"
+		restored = "survivor names m-0, which was about to begin with a snapshot: its newest data may be that snapshot's; name another member or a snapshot"
+	)
+	without := *tried("there are no data to salvage", 2)
+	without.Name = "m-0"
+	with := *without.DeepCopy()
+	with.Status.InitContainerStatuses[0].LastTerminationState.Terminated.Message = `{"state":"Present","freeBytes":1,"needBytes":1}`
+	othersLost, all := []string{"m-1", "m-2"}, []string{"h0", "h1", "h2"}
+	snapshot := rebuild.Record{Begins: &rebuild.Ask{Snapshot: "one"}}
+	triedBefore := rebuild.Record{Begins: &rebuild.Ask{Snapshot: "two"}, Tried: []rebuild.Try{{Snapshot: "one", Member: "m-0"}}}
 	for name, test := range map[string]struct {
 		record  rebuild.Record
 		heard   []string
 		givenUp []string
 		seed    string
 		says    string
+		pods    []corev1.Pod
 	}{
-		"another one":                       {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, nil, "m-1", ""},
-		"the same once more":                {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, nil, "m-0", ""},
-		"one whose host node is not heard":  {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h2"}, nil, "m-1", "survivor names m-1, whose data are lost, or which is given up"},
-		"one that is given up":              {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, []string{"m-1"}, "m-1", "survivor names m-1, whose data are lost, or which is given up"},
-		"one that there is not":             {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h1", "h2"}, nil, "m-9", "survivor names m-9, which is no member of the data etcd: name one of m-0, m-1, m-2"},
-		"it was founded with a snapshot":    {rebuild.Record{Begins: &rebuild.Ask{Snapshot: "one"}}, []string{"h0", "h1", "h2"}, nil, "m-1", quorum},
-		"... and a majority is given up":    {rebuild.Record{Begins: &rebuild.Ask{Snapshot: "one"}}, []string{"h0", "h1", "h2"}, []string{"m-0", "m-2"}, "m-1", ""},
-		"it was founded by another release": {rebuild.Record{}, []string{"h0", "h1", "h2"}, nil, "m-1", quorum},
+		"another one":                                   {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, all, nil, "m-1", "", []corev1.Pod{without}},
+		"the same once more":                            {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, all, nil, "m-0", "", []corev1.Pod{without}},
+		"one whose host node is not heard":              {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, []string{"h0", "h2"}, nil, "m-1", "survivor names m-1, whose data are lost, or which is given up", []corev1.Pod{without}},
+		"one that is given up":                          {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, all, []string{"m-1"}, "m-1", "survivor names m-1, whose data are lost, or which is given up", []corev1.Pod{without}},
+		"one that there is not":                         {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, all, nil, "m-9", "survivor names m-9, which is no member of the data etcd: name one of m-0, m-1, m-2", []corev1.Pod{without}},
+		"it was founded with a snapshot":                {snapshot, all, nil, "m-1", quorum, []corev1.Pod{without}},
+		"... and a majority is given up":                {snapshot, all, []string{"m-0", "m-2"}, "m-1", "", []corev1.Pod{without}},
+		"it was founded by another release":             {rebuild.Record{}, all, nil, "m-1", quorum, []corev1.Pod{without}},
+		"its own data were put aside for a snapshot":    {snapshot, all, othersLost, "m-0", "", []corev1.Pod{without}},
+		"a snapshot was restored":                       {snapshot, all, othersLost, "m-0", restored, []corev1.Pod{with}},
+		"a snapshot may have been restored":             {snapshot, all, othersLost, "m-0", restored, nil},
+		"... and another member is named":               {snapshot, all, []string{"m-0", "m-2"}, "m-1", "", []corev1.Pod{with}},
+		"one was restored before another one was named": {triedBefore, all, othersLost, "m-0", restored, []corev1.Pod{without}},
+		"its own data were salvaged":                    {rebuild.Record{Begins: &rebuild.Ask{Survivor: "m-0"}}, all, nil, "m-0", "", []corev1.Pod{with}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := rebuild.State{Next: rebuild.Record{Seed: test.seed}, Record: test.record, GivenUp: test.givenUp, Heard: map[string]string{}}
@@ -104,7 +119,7 @@ func TestAnotherSurvivorIsNamedWhileEtcdIsFoundedAnew(t *testing.T) {
 			for _, host := range test.heard {
 				state.Heard[host] = "uid"
 			}
-			got := judgeSurvivor(controlplanev1.EtcdStoragePersistentVolumeClaim, state, []corev1.Pod{pod}, nil)
+			got := judgeSurvivor(controlplanev1.EtcdStoragePersistentVolumeClaim, state, test.pods, nil)
 			if (got == "") != (test.says == "") || !strings.HasPrefix(got, test.says) {
 				t.Errorf("it says %q", got)
 			}

@@ -37,9 +37,8 @@ type Progress struct {
 	// request identifies the restore that is asked for; empty for none. automatic is what it begins with, if the controller asks by itself.
 	request   string
 	automatic *rebuild.Ask
-	// tried are the beginnings that failed before what automatic asks for, and seed is the member that begins; empty for any.
-	tried []rebuild.Try
-	seed  string
+	// seed is the member that begins with what automatic asks for; empty for any.
+	seed string
 	// refusal is why the first member cannot begin, and what a person does; empty while nothing is wrong.
 	refusal string
 	// superseded is a request of a person that is not later than the restore that the controller began by itself; empty for none.

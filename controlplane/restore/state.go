@@ -76,7 +76,7 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, p *Progress, state re
 	if err != nil {
 		return state, err
 	}
-	state.Next = rebuild.Record{Seed: cmp.Or(asks.Survivor, p.seed), Tried: p.tried, Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
+	state.Next = rebuild.Record{Seed: cmp.Or(asks.Survivor, p.seed), Begins: &rebuild.Ask{Survivor: asks.Survivor, Snapshot: asks.Snapshot}, Automatic: p.automatic != nil, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
 	for _, name := range listed {
 		m := rebuild.Member{Name: name, Host: claimed[name]}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {

@@ -120,9 +120,9 @@ type Candidate struct {
 	Members []string
 }
 
-// Tries are the beginnings that failed, once the last one has.
+// Tries are the beginnings with snapshots, of which that of the record is the last.
 func (r Record) Tries() []Try {
-	if r.Begins == nil {
+	if r.Begins == nil || r.Begins.Snapshot == "" {
 		return r.Tried
 	}
 	return append(slices.Clone(r.Tried), Try{Snapshot: r.Begins.Snapshot, Member: r.Seed})

@@ -61,6 +61,9 @@ func (s State) begin() Action {
 	next.Restore, next.Phase = s.Request, Stopping
 	next.Former = union(s.Record.Former, s.Next.Former, s.Record.ClusterID, s.ClusterID)
 	next.Members, next.Voters = s.FormerMembers()
+	if s.Record.Phase == Founding {
+		next.Tried = s.Record.Tries()
+	}
 	return Action{Kind: Write, Record: next}
 }
 

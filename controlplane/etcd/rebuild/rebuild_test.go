@@ -151,6 +151,17 @@ func TestARecordKeepsWhatMustNeverStartAgain(t *testing.T) {
 			at(Founding, another),
 			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false, "", nil},
 		},
+		// What it restored there may be taken for a member's own data.
+		"another one while it founds with a snapshot": {
+			at(Founding, another, func(s *State) {
+				s.Record.Begins, s.Record.Tried = &Ask{Snapshot: "b"}, []Try{{Snapshot: "a", Member: "m-2"}}
+			}),
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false, "", []Try{{"a", "m-2"}, {"b", "m-0"}}},
+		},
+		"another one while it founds with a survivor": {
+			at(Founding, another, func(s *State) { s.Record.Begins = &Ask{Survivor: "m-0"} }),
+			Record{second, Stopping, "m-1", "newer", []string{"new", "old", "seen"}, three(), 3, nil, false, "", nil},
+		},
 	} {
 		if diff := cmp.Diff(test.want, Decide(test.state).Record); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

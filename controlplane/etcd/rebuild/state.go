@@ -40,7 +40,7 @@ type Record struct {
 	// Slot is that of the snapshot that it begins with, in the control plane's own store: the restore goes on without the object. It is empty
 	// for a survivor, and in a record of an earlier release.
 	Slot string `json:"slot,omitempty"`
-	// Tried are the beginnings before it that failed, of the same loss of data.
+	// Tried are the beginnings with snapshots before it, of the same loss of data: they failed, or somebody asked for another one.
 	Tried []Try `json:"tried,omitempty"`
 }
 
