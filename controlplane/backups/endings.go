@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,7 @@ type endings struct {
 
 // endingsOf decides on the objects of a control plane. The text nobody says why the manager can ask no member. It is empty while the manager
 // asks members.
-func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string, now time.Time) endings {
+func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, answer Answer, by keepers, nobody string, now time.Time) endings {
 	var all endings
 	for i := range objects {
 		object := objects[i].DeepCopy()
@@ -39,7 +40,7 @@ func endingsOf(controlPlane *controlplanev1.KOKControlPlane, objects []controlpl
 		case held && !takesAlong(object):
 			all.Release = append(all.Release, object)
 		case held && deleted:
-			reason, message := ending(controlPlane, object, answer, nobody, now)
+			reason, message := ending(controlPlane, object, answer, by, nobody, now)
 			if reason == "" {
 				all.Release = append(all.Release, object)
 				continue
@@ -63,7 +64,7 @@ func takesAlong(object *controlplanev1.KOKEtcdSnapshot) bool {
 }
 
 // ending says what an object that is deleted waits for. The reason is empty when its store does not have the snapshot any more.
-func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, answer Answer, nobody string, now time.Time) (reason, message string) {
+func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1.KOKEtcdSnapshot, answer Answer, by keepers, nobody string, now time.Time) (reason, message string) {
 	if nobody != "" {
 		return conditionsv1.SnapshotDeletionRefusedReason, nobody + orRetain
 	}
@@ -73,7 +74,7 @@ func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1
 	}
 	slot := slotOfObject(object)
 	if !slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) }) {
-		if why := maybeThere(report, slot); why != "" {
+		if why := maybeThere(report, by, slot); why != "" {
 			return conditionsv1.SnapshotDeletingReason, why + orRetain
 		}
 		return "", ""
@@ -91,9 +92,12 @@ func ending(controlPlane *controlplanev1.KOKControlPlane, object *controlplanev1
 }
 
 // maybeThere says why a store may have, or get, a snapshot that is not in a report; empty when it does not.
-func maybeThere(report *backup.Report, slot time.Time) string {
+func maybeThere(report *backup.Report, by keepers, slot time.Time) string {
 	if report.Working.Equal(slot) {
 		return "it is being taken"
+	}
+	if len(by.silent) > 0 {
+		return fmt.Sprintf("members %s have not told whether they have it", strings.Join(by.silent, ", "))
 	}
 	if report.More > 0 && !slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Before(slot) }) {
 		return fmt.Sprintf("members do not list the %d older snapshots of the store, and it may be one of them: keep fewer there", report.More)
@@ -160,7 +164,7 @@ func (k *Keeper) End(ctx context.Context, controlPlane *controlplanev1.KOKContro
 	if err != nil {
 		return err
 	}
-	return k.keepEndings(ctx, endingsOf(controlPlane, objects, Answer{}, nobody, k.Clock.Now()))
+	return k.keepEndings(ctx, endingsOf(controlPlane, objects, Answer{}, keepers{}, nobody, k.Clock.Now()))
 }
 
 // Release lets the objects of a control plane go that is deleted. Its snapshots stay.

@@ -35,6 +35,16 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 		own.Own = true
 		return own
 	}
+	toldBy := func(members ...string) Answer {
+		own := owned(stored(six))
+		own.Kept = map[string][]time.Time{}
+		for _, m := range members {
+			own.Kept[m] = []time.Time{six}
+		}
+		return own
+	}
+	silentMember := toldBy("m-0", "m-1")
+	silentMember.Silent = map[string]string{"m-2": "it does not answer"}
 	silent := answer(stored(six), stored(five))
 	silent.Err = "connection refused"
 	old := answer(stored(six), stored(five))
@@ -89,6 +99,11 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 		"members keep their own":                            {edits: gone, of: perMember(), answer: owned(stored(six), stored(five)), reason: "DeletionRefused", says: "members copy it from each other's volumes"},
 		"members keep their own, which nobody can read":     {edits: gone, of: perMember(), answer: owned(stored(six), stored(five, refused)), reason: "Deleting", says: "a member deletes it", asked: true},
 		"the same, and no newer one is verified":            {edits: gone, of: perMember(), answer: owned(stored(six, unverified), stored(five, refused)), reason: "DeletionRefused", says: "no newer snapshot is verified"},
+		"it is gone from the volumes of all":                {edits: gone, of: perMember(), answer: toldBy("m-0", "m-1", "m-2"), release: true},
+		"a silent member may have it":                       {edits: gone, of: perMember(), answer: silentMember, reason: "Deleting", says: "members m-2 have not told whether they have it; or set spec.deletionPolicy to Retain"},
+		"members that listed nothing yet may have it":       {edits: gone, of: perMember(), answer: toldBy("m-1"), reason: "Deleting", says: "members m-0, m-2 have not told whether they have it"},
+		"the same, and it shall stay":                       {edits: edits{held, deleted}, of: perMember(), answer: toldBy("m-1"), release: true},
+		"a silent member keeps nothing where all share":     {edits: gone, answer: Answer{Report: answer(stored(six)).Report, Silent: silentMember.Silent}, release: true},
 		"an imported one is of another one's store":         {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, takenAlong), answer: answer(stored(six), stored(five))},
 		"also when somebody held it, and deletes it":        {edits: append(edits{func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} }}, gone...), answer: answer(stored(six), stored(five)), release: true},
 	} {
@@ -98,7 +113,8 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 				of = blue
 			}
 			one := []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z", test.edits...)}
-			got := endingsOf(of, one, test.answer, test.nobody, six)
+			by := keepersOf(of, []Member{{Name: "m-0"}, {Name: "m-1"}, {Name: "m-2"}}, test.answer)
+			got := endingsOf(of, one, test.answer, by, test.nobody, six)
 			if (len(got.Hold) > 0) != test.hold || (len(got.Release) > 0) != test.release || (len(got.Tell) > 0) != (test.reason != "") {
 				t.Fatalf("got %+v", got)
 			}
@@ -114,7 +130,7 @@ func TestSnapshotsGoWithTheirObjects(t *testing.T) {
 			if reason, message := conditions.GetReason(told, conditionsv1.SnapshotStoredCondition), conditions.GetMessage(told, conditionsv1.SnapshotStoredCondition); reason != test.reason || !strings.Contains(message, test.says) {
 				t.Errorf("it says %s: %s", reason, message)
 			}
-			if again := endingsOf(of, []controlplanev1.KOKEtcdSnapshot{*told}, test.answer, test.nobody, six); len(again.Tell) > 0 {
+			if again := endingsOf(of, []controlplanev1.KOKEtcdSnapshot{*told}, test.answer, by, test.nobody, six); len(again.Tell) > 0 {
 				t.Error("it is told twice")
 			}
 			// It has no successor while it is there.

@@ -35,12 +35,13 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (seen Seen, asked bool,
 	now := k.Clock.Now()
 	last, err := rotatedOf(of)
 	follows := followingOf(of, last, objects, answer, now)
-	changes := reconciled(of.ControlPlane, objects, answer, keepersOf(of.ControlPlane, of.Members, answer), now)
+	by := keepersOf(of.ControlPlane, of.Members, answer)
+	changes := reconciled(of.ControlPlane, objects, answer, by, now)
 	if follows.create != nil {
 		changes.Create = append(changes.Create, follows.create)
 	}
 	return Seen{Report: answer.Report, Err: answer.Err, Silent: answer.whoIsSilent(), Missing: follows.missing, Unread: unreadOn(objects, answer.Report)}, asked, errors.Join(
-		err, k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, "", now)), k.keepRecords(ctx, of, changes),
+		err, k.keepEndings(ctx, endingsOf(of.ControlPlane, objects, answer, by, "", now)), k.keepRecords(ctx, of, changes),
 	)
 }
 

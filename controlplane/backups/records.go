@@ -55,7 +55,7 @@ func isWanted(object *controlplanev1.KOKEtcdSnapshot) bool {
 type keepers struct {
 	// kept are the slots of verified snapshots of each member that answered, by its name.
 	kept map[string][]time.Time
-	// silent are members that did not answer: what they had is taken to be there.
+	// silent are members that did not answer, or have not listed their stores yet: what they had is taken to be there.
 	silent []string
 	// nobody is true while no member answers: what each member had is taken to be there.
 	nobody bool
