@@ -284,9 +284,12 @@ func deleteSnapshot(ctx context.Context, members []Member, config *tls.Config, s
 func deleteFromAll(ctx context.Context, members []Member, config *tls.Config, slot time.Time) error {
 	var errs []error
 	for i := range members {
-		errs = append(errs, deleteSnapshot(ctx, members[i:i+1], config, slot))
+		errs = append(errs, askOne(ctx, members[i:i+1], config, backup.DeletePath, backup.DeleteRequest{Slot: slot}))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("not every member deletes it: %w", err)
+	}
+	return nil
 }
 
 // askOne asks one member after the other until one does what it is asked for.

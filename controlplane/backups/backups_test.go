@@ -500,25 +500,38 @@ func TestAFullVolumeNamesWhatMembersCannotRead(t *testing.T) {
 // Each member has another volume.
 func TestEveryMemberIsAskedToDeleteFromItsVolume(t *testing.T) {
 	var asked atomic.Int32
+	var refuses atomic.Bool
 	var members []Member
-	for range 2 {
+	for i := range 2 {
 		agent := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked.Add(1)
+			if asked.Add(1); i == 0 && refuses.Load() {
+				http.Error(w, "oh", http.StatusInternalServerError)
+				return
+			}
 			w.WriteHeader(http.StatusAccepted)
 		}))
 		t.Cleanup(agent.Close)
 		members = append(members, Member{Name: agent.Certificate().DNSNames[0], Address: agent.Listener.Addr().String()})
 	}
 	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // Both have the same certificate.
-	for own, want := range map[bool]int32{false: 1, true: 2} {
+	deleted := func(own bool) Answer {
 		answer := Answer{Report: &backup.Report{Own: own, Listed: six, Snapshots: []backup.Snapshot{stored(six), stored(five, unverified)}}, NotDeleted: map[time.Time]string{}}
 		if own {
 			refused(&answer.Snapshots[1])
 		}
 		answer.request(t.Context(), members, config, nil, []time.Time{five}, six)
+		return answer
+	}
+	for own, want := range map[bool]int32{false: 1, true: 2} {
+		answer := deleted(own)
 		if got := asked.Swap(0); got != want || len(answer.NotDeleted) > 0 {
 			t.Errorf("own %t: %d are asked: %v", own, got, answer.NotDeleted)
 		}
+	}
+	refuses.Store(true)
+	says, want := deleted(true).NotDeleted[five], "not every member deletes it: ask the agent of "+members[0].Name+": it answers 500 Internal Server Error: oh"
+	if says != want || asked.Load() != 2 {
+		t.Errorf("where one of two refuses, %d are asked, and it says %q", asked.Load(), says)
 	}
 }
 
