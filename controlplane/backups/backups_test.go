@@ -279,8 +279,8 @@ func TestASnapshotThatDoesNotComeSaysWhy(t *testing.T) {
 		says   string
 	}{
 		"nobody was asked yet":                       {object: object("")},
-		"nobody answers, and none did before":        {object: object(""), answer: Answer{Err: "no member tells"}, reason: "NotStored", says: "no member tells"},
-		"nobody answers any more":                    {object: object(""), answer: Answer{Report: &backup.Report{Listed: six}, Err: "no member tells"}, reason: "NotStored", says: "no member tells"},
+		"nobody answers, and none did before":        {object: object(""), answer: Answer{Err: "no member tells"}, reason: "Taking", says: "it is being taken\nno member tells"},
+		"nobody answers any more":                    {object: object(""), answer: Answer{Report: &backup.Report{Listed: six}, Err: "no member tells"}, reason: "Taking", says: "it is being taken\nno member tells"},
 		"nobody has listed the store":                {object: object(""), answer: Answer{Report: problem(time.Time{})}, reason: "Taking", says: "it is being taken\nno member of etcd is healthy"},
 		"nobody lists it, and it failed":             {object: object(""), answer: Answer{Report: problem(six)}, reason: "NotStored", says: "no member of etcd is healthy"},
 		"nobody lists it, and another one failed":    {object: object(""), answer: Answer{Report: problem(five)}, reason: "Taking", says: "it is being taken"},

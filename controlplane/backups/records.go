@@ -246,7 +246,8 @@ func whyMissing(slot time.Time, answer Answer, now time.Time) (reason string, li
 		return conditionsv1.SnapshotNotStoredReason, []string{"it could not be taken within a day: create another KOKEtcdSnapshot"}
 	}
 	if answer.Err != "" {
-		return conditionsv1.SnapshotNotStoredReason, []string{answer.Err}
+		// It passes, such as with one probe that fails, and a member may go on with what it was asked for.
+		return conditionsv1.SnapshotTakingReason, []string{"it is being taken", answer.Err}
 	}
 	reason = conditionsv1.SnapshotNotStoredReason
 	switch problem := answer.Problem; {
