@@ -105,8 +105,9 @@ type Snapshot struct {
 	EncryptionKeyID string    `json:"encryptionKeyID,omitempty"`
 }
 
-// Unread reports whether nothing of the snapshot could be read. The tenant may have written it with keys that it has no more.
-func (s Snapshot) Unread() bool { return s.Reason != "" && s.Revision == 0 } // Without a revision, no manifest of the tenant was read.
+// Unread reports whether the store's list refuses the snapshot: its manifest cannot be read with the tenant's keys, is another one's, or its
+// object is not whole. A snapshot that only a trial refused has a revision.
+func (s Snapshot) Unread() bool { return s.Reason != "" && s.Revision == 0 }
 
 // Reasons to keep a snapshot that a person wants to be deleted.
 const (
