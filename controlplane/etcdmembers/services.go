@@ -21,7 +21,9 @@ import (
 // is not in it. Their addresses, certificates and files stay until nothing of them is left. Services are what tells of them: present ones, and those that were recorded.
 func (m *Members) Beyond(ctx context.Context, recorded map[string]string, present map[string]*corev1.Service) (map[string]int32, error) {
 	beyond := map[string]int32{}
-	known := slices.Concat(slices.Collect(maps.Keys(recorded)), slices.Collect(maps.Keys(present)))
+	known := slices.AppendSeq(slices.Collect(maps.Keys(recorded)), maps.Keys(present))
+	slices.Sort(known)
+	known = slices.Compact(known)
 	for _, cluster := range etcdcomponent.All {
 		wanted, members := len(cluster.Wanted(m.Input)), 0
 		extra := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return cluster.Ordinal(m.Input, name) < wanted })
