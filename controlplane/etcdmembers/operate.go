@@ -87,9 +87,12 @@ func (f *Facts) isFormer(cluster etcdcomponent.Cluster, report *operator.Report)
 
 // Task is what the operator is told of an etcd cluster that has a workload. It holds nothing that this reconcile still changes.
 func (f *Facts) Task(cluster etcdcomponent.Cluster) *operator.Task {
-	state, only := *f.Workloads[cluster.Component], ""
+	state, only, keepers := *f.Workloads[cluster.Component], "", []string(nil)
 	if f.Restore.Founding() && cluster.Restorable() {
 		only = f.Restore.Record.Seed
+	}
+	if cluster.Restorable() {
+		keepers = f.SnapshotKeepers
 	}
 	return &operator.Task{
 		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{
@@ -103,7 +106,7 @@ func (f *Facts) Task(cluster etcdcomponent.Cluster) *operator.Task {
 		AllReady:        state.Ready >= state.Desired,
 		Settled:         f.Settled,
 		Cordoned:        f.Cordoned[cluster.Component],
-		SnapshotKeepers: f.SnapshotKeepers,
+		SnapshotKeepers: keepers,
 		Seen:            fmt.Sprintf("%+v, %v", state, etcdclusters.Status(f.ControlPlane, cluster.Component).Members),
 	}
 }

@@ -85,6 +85,7 @@ func TestWhenTheOperatorBeginsAnew(t *testing.T) {
 		"a member's address is new":                       {change: func(f *Facts) { f.Input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
 		"there is another CA":                             {change: func(f *Facts) { f.Keys.EtcdCA.Bundle = []byte("other") }, identity: true},
 		"there is another connection to its host cluster": {change: func(f *Facts) { f.Host = &hostclusters.Host{Identity: "team/host#2"} }, identity: true},
+		"another member keeps a verified snapshot":        {change: func(f *Facts) { f.SnapshotKeepers = []string{"blue-etcd-data-1"} }, prompt: true},
 		"another cluster's CA":                            {change: func(f *Facts) { f.Keys.EtcdEventsCA.Bundle = []byte("other") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +102,9 @@ func TestWhenTheOperatorBeginsAnew(t *testing.T) {
 			after := noteOf(notes.Tasks[names.EtcdData])
 			if (before.identity != after.identity) != test.identity || (before.prompt != after.prompt) != test.prompt {
 				t.Errorf("before %q, %q; after %q, %q", before.identity, before.prompt, after.identity, after.prompt)
+			}
+			if keepers := notes.Tasks[names.EtcdEvents].SnapshotKeepers; len(keepers) > 0 {
+				t.Errorf("members of the etcd with the events keep snapshots of %v", keepers)
 			}
 		})
 	}
