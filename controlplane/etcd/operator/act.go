@@ -106,8 +106,8 @@ func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, sta
 	case recovery.Remove:
 		err = c.operator.etcd.Change(ctx, membership.Remove, member.Name, health, c.members, c.tls)
 	case recovery.DeleteClaim:
-		if kept := member.Claim.LastSnapshots; kept != "" {
-			did += fmt.Sprintf(", and volume claim %s is kept: no other member has a verified snapshot", kept)
+		if kept := member.KeptSnapshots(); kept != "" {
+			did += fmt.Sprintf(", and volume claim %s is kept: no other member is known to have a verified snapshot", kept)
 		} else if own := found.snapshots[member.Name]; own != nil { // It may tie the member to a host node that it cannot stay on.
 			err = c.deleteThis(ctx, own, "lost")
 		}

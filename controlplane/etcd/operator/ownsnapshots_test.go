@@ -36,6 +36,7 @@ func TestAReplacementDeletesBothVolumesOfAMember(t *testing.T) {
 	e.removed(t)
 	e.ownSnapshots()
 	c := e.cluster(t)
+	c.SnapshotKeepers = []string{"blue-etcd-data-2"}
 	if acted, _ := c.recoverMembers(t.Context(), &Report{Health: e.health}); !acted {
 		t.Error("nothing is done")
 	}
@@ -53,15 +54,17 @@ func TestTheLastVerifiedSnapshotsAreKept(t *testing.T) {
 		is      func(e *losingEtcd)
 		kept    bool
 	}{
-		"no snapshot is verified":              {},
-		"another member has one, too":          {keepers: append(slices.Clone(alone), ofThird...)},
-		"another member alone has one":         {keepers: ofThird},
-		"it alone has one":                     {keepers: alone, kept: true},
-		"it alone has one, on network storage": {keepers: alone, is: func(e *losingEtcd) { e.volumes[4].Spec.NodeAffinity, e.nodes = nil, slices.Delete(e.nodes, 1, 2) }, kept: true},
-		"the volume is gone":                   {keepers: alone, is: func(e *losingEtcd) { e.volumes = slices.Delete(e.volumes, 4, 5) }},
-		"the claim has lost its volume":        {keepers: alone, is: func(e *losingEtcd) { snapshotsOf1(e).Status.Phase = corev1.ClaimLost }},
-		"its host node is gone":                {keepers: alone, is: func(e *losingEtcd) { e.nodes = slices.Delete(e.nodes, 1, 2) }},
-		"somebody deleted the claim":           {keepers: alone, is: func(e *losingEtcd) { terminating(snapshotsOf1(e)) }},
+		"nobody is known to have one": {kept: true},
+		"nobody is known to have one, and the claim ties it to a host node that takes no pods": {is: func(e *losingEtcd) { e.nodes[1].Spec.Unschedulable = true }},
+		"it alone has one, and its host node takes no pods":                                    {keepers: alone, is: func(e *losingEtcd) { e.nodes[1].Spec.Unschedulable = true }, kept: true},
+		"another member has one, too":                                                          {keepers: append(slices.Clone(alone), ofThird...)},
+		"another member alone has one":                                                         {keepers: ofThird},
+		"it alone has one":                                                                     {keepers: alone, kept: true},
+		"it alone has one, on network storage":                                                 {keepers: alone, is: func(e *losingEtcd) { e.volumes[4].Spec.NodeAffinity, e.nodes = nil, slices.Delete(e.nodes, 1, 2) }, kept: true},
+		"the volume is gone":                                                                   {keepers: alone, is: func(e *losingEtcd) { e.volumes = slices.Delete(e.volumes, 4, 5) }},
+		"the claim has lost its volume":                                                        {keepers: alone, is: func(e *losingEtcd) { snapshotsOf1(e).Status.Phase = corev1.ClaimLost }},
+		"its host node is gone":                                                                {keepers: alone, is: func(e *losingEtcd) { e.nodes = slices.Delete(e.nodes, 1, 2) }},
+		"somebody deleted the claim":                                                           {keepers: alone, is: func(e *losingEtcd) { terminating(snapshotsOf1(e)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLosingEtcd()

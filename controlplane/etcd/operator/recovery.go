@@ -227,8 +227,9 @@ func (c *cluster) volumesOf(ctx context.Context, member string, data, snapshots 
 	if own.Tied && !is.Tied {
 		is.Tied, tiedTo = true, ownTiedTo
 	}
-	if unreachable := own.Lost || own.Tied && ownTiedTo.Gone; !unreachable && !own.Stopping && slices.Equal(c.SnapshotKeepers, []string{member}) {
-		is.LastSnapshots, is.SnapshotsTied = snapshots.Name, own.Tied
+	elsewhere := slices.ContainsFunc(c.SnapshotKeepers, func(keeper string) bool { return keeper != member })
+	if unreachable := own.Lost || own.Tied && ownTiedTo.Gone; !unreachable && !own.Stopping && !elsewhere {
+		is.LastSnapshots, is.SnapshotsKnown, is.SnapshotsTied = snapshots.Name, len(c.SnapshotKeepers) > 0, own.Tied
 	}
 	return is, tiedTo, err
 }

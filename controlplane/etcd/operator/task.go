@@ -48,7 +48,8 @@ type Task struct {
 	RollingOut bool
 	// AllReady is true when there are as many pods as there should be, and each is ready.
 	AllReady bool
-	// SnapshotKeepers are the members that keep a verified snapshot on volumes of their own, in order.
+	// SnapshotKeepers are the members that are known to keep a verified snapshot on volumes of their own, in order. There is none, too, where
+	// what was known was lost, such as with the status of KOKEtcdSnapshots.
 	SnapshotKeepers []string
 	// Cordoned are members on cordoned nodes, and those whose pods still say that they are, as caches have it.
 	Cordoned []string

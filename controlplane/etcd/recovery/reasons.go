@@ -98,10 +98,10 @@ func (s State) noRoom(m Member, why string) Action {
 	return wait("%s. It is replaced when a host node is spare: add one, or bring its own back", m.is(why))
 }
 
-// lastSnapshots says that a member cannot stay where the only verified snapshots are; None when it can, or when they are elsewhere, too. A
-// StatefulSet gives the pod of a member the same claim again, and no other one, so the pod starts elsewhere only when that claim is deleted.
+// lastSnapshots says that a member cannot stay where the only verified snapshots are; None when it can, when they are elsewhere, too, or when
+// nobody knows of any. A StatefulSet gives the pod of a member the same claim again, and no other one, so the pod starts elsewhere only when that claim is deleted.
 func (s State) lastSnapshots(m Member, why string) Action {
-	if m.Claim.LastSnapshots == "" || !m.Claim.SnapshotsTied || m.Host.open() {
+	if m.KeptSnapshots() == "" || !m.Claim.SnapshotsTied || m.Host.open() {
 		return Action{}
 	}
 	return wait("%s. Volume claim %s ties it to that host node and has the only verified snapshots, so it is replaced when another member keeps one, too: run %s. "+

@@ -76,9 +76,12 @@ func cordoned(since time.Duration) func(*Member) {
 
 // lastSnapshots is a member that alone keeps verified snapshots, on its host node; anywhere has every host node use their volume.
 func lastSnapshots(m *Member) {
-	m.Claim.LastSnapshots, m.Claim.SnapshotsTied = fmt.Sprintf("kok-own-snapshots-%d", m.Ordinal), true
+	m.Claim.LastSnapshots, m.Claim.SnapshotsKnown, m.Claim.SnapshotsTied = fmt.Sprintf("kok-own-snapshots-%d", m.Ordinal), true, true
 }
-func anywhere(m *Member) { m.Claim.SnapshotsTied = false }
+
+// mayHaveSnapshots is a member of which nobody knows whether it keeps verified snapshots, and no other member is known to keep any.
+func mayHaveSnapshots(m *Member) { lastSnapshots(m); m.Claim.SnapshotsKnown = false }
+func anywhere(m *Member)         { m.Claim.SnapshotsTied = false }
 
 // begun is a member whose replacement began so long ago, and not more.
 func begun(age time.Duration) func(*Member) {
@@ -262,6 +265,7 @@ func TestDecide(t *testing.T) {
 		"the last snapshots are tied to a host node that takes one again": {state: cluster(3, of(1, empty, lastSnapshots)), want: begins(1, 1)},
 		"the last snapshots can follow one":                               {state: cluster(3, of(1, down, outOfService, lastSnapshots, anywhere)), want: begins(1, 1)},
 		"the last snapshots are those of one that was removed":            {state: cluster(3, of(1, removed, lastSnapshots)), want: does(DeleteClaim, 1)},
+		"nobody knows of snapshots on the cordoned host node of one":      {state: cluster(3, of(1, pending, cordoned(time.Hour), mayHaveSnapshots)), want: begins(1, 1)},
 		"no host node is spare for one whose own is gone": {state: cluster(3, spare(0), of(1, down, nodeGone)),
 			want: waits, says: parts{name(1), "host-1", "spare"}},
 		"no host node is spare for one whose own is cordoned": {state: cluster(3, spare(0), of(1, pending, cordoned(time.Hour))),

@@ -107,10 +107,11 @@ type Claim struct {
 	Stopping, Tied, Lost bool
 	// Former is true when it was there before a restore in place.
 	Former bool
-	// LastSnapshots names the claim of the member's volume for snapshots when verified ones may be there, and no other member keeps any. It
-	// is empty for none. SnapshotsTied is true when only one host node can use that volume.
-	LastSnapshots string
-	SnapshotsTied bool
+	// LastSnapshots names the claim of the member's volume for snapshots when verified ones may be there, and no other member is known to keep
+	// any. It is empty for none. SnapshotsKnown is true when the member itself is known to keep one. SnapshotsTied is true when only one host
+	// node can use that volume.
+	LastSnapshots                 string
+	SnapshotsKnown, SnapshotsTied bool
 }
 
 // Host is a host node.
@@ -257,6 +258,16 @@ func (s State) voters() []Member {
 
 func (m Member) votes() bool { return m.ID != 0 && !m.Learner }
 func (m Member) works() bool { return m.Healthy && m.Follows }
+
+// KeptSnapshots names the claim of the volume for snapshots that a replacement of the member keeps; empty where it keeps none. Where nobody
+// knows of any snapshot, such as in a tenant that was never backed up, the claim goes if it ties the member to a host node that takes no
+// pods: the replacement would not end.
+func (m Member) KeptSnapshots() string {
+	if !m.Claim.SnapshotsKnown && m.Claim.SnapshotsTied && !m.Host.open() {
+		return ""
+	}
+	return m.Claim.LastSnapshots
+}
 
 // silent reports whether a host node is only not heard from: nobody has said that it is gone.
 func (h Host) silent() bool { return h.Unheard && !h.Gone && !h.OutOfService }
