@@ -15,8 +15,8 @@ const (
 	// TakePath answers POST with 202. The client sends a TakeRequest. The agent takes a snapshot of the slot, also if another member is on
 	// duty. The next Report says what came of it.
 	TakePath = "/v1/take"
-	// DeletePath answers POST, which has a DeleteRequest, with 202: the agent deletes the snapshot of the slot, unless it has to be kept.
-	// When it is done the next Report does not have it.
+	// DeletePath answers POST, which has a DeleteRequest, with 202: the agent deletes the snapshot of the slot, unless it has to be kept, or
+	// was not there when the store was read last. When it is done the next Report does not have it.
 	DeletePath = "/v1/delete"
 	// ObjectsPath begins the paths that answer GET with a file of a snapshot, whose name is the rest.
 	ObjectsPath = "/v1/objects/"

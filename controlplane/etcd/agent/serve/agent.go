@@ -243,8 +243,13 @@ func (a *agent) ask(slot time.Time) error {
 // saidAgain is how long a request to delete counts. The manager says it again until the snapshot is gone.
 const saidAgain = 10 * time.Minute
 
-// unwant asks the agent to delete the snapshot of a slot. The agent does so although another member may be on duty.
+// unwant asks the agent to delete the snapshot of a slot. The agent does so although another member may be on duty. Where the store did not have
+// it when it was read last, there is nothing to delete, and the request takes no place: the manager says it again.
 func (a *agent) unwant(slot time.Time) error {
+	entries, at := a.listing.last()
+	if !at.IsZero() && !slices.ContainsFunc(entries, func(e snapshot.Entry) bool { return e.Slot.Equal(slot) }) {
+		return nil
+	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	if _, there := a.unwanted[slot]; !there && len(a.unwanted) >= mostAsked {

@@ -215,6 +215,13 @@ func TestDeletionsAreAskedFor(t *testing.T) {
 			t.Errorf("number %d: %d %s: %v", i+2, code, text, err)
 		}
 	}
+	// Another member may have on its volume what this one does not have.
+	a.listing.at, a.listing.entries = noon, []snapshot.Entry{made(noon.Add(-time.Minute))}
+	for ago, want := range map[time.Duration]int{time.Minute: http.StatusAccepted, 2 * mostAsked * time.Minute: http.StatusAccepted} {
+		if code, text, err := ask(t, ca.client(manager), http.MethodPost, url+backup.DeletePath, body(noon.Add(-ago))); err != nil || code != want {
+			t.Errorf("%v ago: %d %s: %v", ago, code, text, err)
+		}
+	}
 	// The manager says it again while it is so.
 	a.Now = func() time.Time { return noon.Add(saidAgain + time.Second) }
 	if v := a.view(hourly); len(v.unwanted) != 0 {
