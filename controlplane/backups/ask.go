@@ -116,7 +116,7 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 		ids[i] = report.KeysID
 	}
 	if len(reports) == 0 {
-		return Answer{}, fmt.Errorf("no member tells of its snapshots, look at the container %s of their pods: %w", backup.Container, errors.Join(errs...))
+		return Answer{}, fmt.Errorf("no member tells of its snapshots: look at the container %s of their pods: %w", backup.Container, errors.Join(errs...))
 	}
 	return Answer{
 		Report: merged(reports), Volumes: volumes, Unread: unread, Kept: kept, KeysIDs: ids, Silent: silent,
@@ -133,7 +133,7 @@ func (a Answer) whoIsSilent() string {
 	for _, name := range slices.Sorted(maps.Keys(a.Silent)) {
 		each = append(each, a.Silent[name])
 	}
-	return errortext.SteadyText(fmt.Sprintf("members do not answer, look at the container %s of their pods: %s", backup.Container, strings.Join(each, "; ")))
+	return errortext.SteadyText(fmt.Sprintf("members do not answer: look at the container %s of their pods: %s", backup.Container, strings.Join(each, "; ")))
 }
 
 // verifiedSlots are the slots of the verified snapshots of a report.

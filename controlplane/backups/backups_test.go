@@ -286,7 +286,7 @@ func TestASnapshotThatDoesNotComeSaysWhy(t *testing.T) {
 		"nobody lists it, and another one failed":    {object: object(""), answer: Answer{Report: problem(five)}, reason: "Taking", says: "it is being taken"},
 		"one that came stays":                        {object: storedOnly, answer: Answer{Err: "no member tells"}},
 		"one of the store is not asked for":          {object: object("20260304T060000Z"), answer: Answer{Err: "no member tells"}},
-		"members are silent, and those left are not": {object: object(""), answer: Answer{Report: &backup.Report{Listed: six}, Silent: map[string]string{"b": "b is away", "a": "a is away"}}, reason: "Taking", says: "it is being taken\nmembers do not answer, look at the container backup of their pods: a is away; b is away"},
+		"members are silent, and those left are not": {object: object(""), answer: Answer{Report: &backup.Report{Listed: six}, Silent: map[string]string{"b": "b is away", "a": "a is away"}}, reason: "Taking", says: "it is being taken\nmembers do not answer: look at the container backup of their pods: a is away; b is away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{test.object}, test.answer, keepers{}, six)
@@ -480,7 +480,7 @@ func TestAFullVolumeNamesWhatMembersCannotRead(t *testing.T) {
 		"nothing is wrong":  {unread: several(2)},
 		"something else is": {problem: &backup.Problem{Message: "it gives errors"}, unread: several(2)},
 		"members read all":  {problem: &backup.Problem{Message: "it is full", Full: true}},
-		"there are two":     {problem: &backup.Problem{Message: "it is full", Full: true}, unread: several(2), says: "it is full\nmembers cannot read snapshots on their volumes"},
+		"there are two":     {problem: &backup.Problem{Message: "it is full", Full: true}, unread: several(2), says: "it is full\nspec.etcd.backup.keep does not delete snapshots that members cannot read"},
 		"there are many":    {problem: &backup.Problem{Message: "it is full", Full: true}, unread: several(12), says: ", j and 2 more"},
 	} {
 		got := Verdict(own, Seen{Report: &backup.Report{Listed: six, Own: true, Snapshots: []backup.Snapshot{stored(six)}, Problem: test.problem}, Unread: test.unread}, six)

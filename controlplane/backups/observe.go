@@ -116,8 +116,8 @@ func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
 	})
 }
 
-// mayGo are the unwanted slots whose snapshots the store has, and need not be kept. What one member deletes of its volume it would have again
-// from another one, unless no member can read it.
+// mayGo are the unwanted slots whose snapshots the store has, and need not be kept. Where members keep snapshots on their own volumes, only
+// those that no member can read may go: a member would copy any other one back.
 func mayGo(unwanted []time.Time, report *backup.Report, now time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(unwanted), func(slot time.Time) bool {
 		there := slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool { return s.Slot.Equal(slot) && (!report.Own || s.Unread()) })

@@ -141,8 +141,8 @@ func makesRoom(seen Seen) string {
 	if rest := len(named) - mostNamed; rest > 0 {
 		named, more = named[:mostNamed], fmt.Sprintf(" and %d more", rest)
 	}
-	return fmt.Sprintf("members cannot read snapshots on their volumes, such as those from before a rotation of the encryption key, and spec.etcd.backup.keep does not count them: "+
-		"to make room, set spec.deletionPolicy of those that nobody needs to Delete and delete them: KOKEtcdSnapshots %s%s", strings.Join(named, ", "), more)
+	return fmt.Sprintf("spec.etcd.backup.keep does not delete snapshots that members cannot read, such as those from before a rotation of the encryption key: "+
+		"to make room, set spec.deletionPolicy to Delete on those that nobody needs, and delete them: KOKEtcdSnapshots %s%s", strings.Join(named, ", "), more)
 }
 
 func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) string {

@@ -161,8 +161,7 @@ func (r *Restorer) newestFit(ctx context.Context, of *Facts, members []rebuild.F
 }
 
 // fit returns the snapshots of a control plane that can be restored in place, the newest first. It leaves out snapshots in the future.
-// Where members keep snapshots on volumes of their
-// own, some may lack one.
+// Where members keep snapshots on their own volumes, some may lack one.
 func (r *Restorer) fit(ctx context.Context, of *Facts, reached func(member string) bool) ([]rebuild.Candidate, error) {
 	snapshots := &controlplanev1.KOKEtcdSnapshotList{}
 	if err := r.Management.List(ctx, snapshots, client.InNamespace(of.ControlPlane.Namespace)); err != nil {

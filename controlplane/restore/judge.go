@@ -66,7 +66,7 @@ func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, 
 		return fmt.Sprintf("survivor: the data of %s go with its pod, for spec.etcd.data.storage.type is %s: restore a snapshot", name, controlplanev1.EtcdStorageEmptyDir)
 	}
 	former, voters := state.FormerMembers()
-	// The restore that is under way was let begin because no quorum could return, and it stopped all members: having their pods run again is
+	// The restore that is under way could begin because no quorum could return, and it stopped all members. Having their pods run again is
 	// no way out.
 	anotherSurvivor := state.Record.UnderWay() && state.Record.FromSurvivor()
 	var members, left []string

@@ -110,8 +110,8 @@ func (v view) trial(e snapshot.Entry) step {
 	return step{do: verify, slot: e.Slot, entry: e}
 }
 
-// mayGo reports whether a snapshot that a person does not want may be deleted. One that is refused goes from a volume of the member's own
-// alone. Whether a newer one is verified has the manager judged, by what all members keep: this volume may be too full to have that one.
+// mayGo reports whether a snapshot that a person does not want may be deleted. A refused snapshot may be deleted only from a member's own
+// volume. The manager has judged whether a newer snapshot is verified, from what all members keep: this volume may be too full for that one.
 func (v view) mayGo(e snapshot.Entry) bool {
 	if e.Err != nil {
 		return v.own
