@@ -11,7 +11,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// RunReading is Run of a command whose output may be long. It is read as it arrives, and no more of it is in memory than the reader keeps.
+// RunReading is Run of a command that may print much. read gets the output as it arrives, and the manager keeps in memory only what read keeps.
 func (h *Host) RunReading(ctx context.Context, read func(*Output) error, args ...string) error {
 	result, err := h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args, Read: func(output io.Reader) error { return read(&Output{output}) }}))
 	_, err = output(args, result, err)
@@ -42,8 +42,12 @@ func Elements[T any](o *Output, name string, each func(T) error) error {
 		begin = []json.Token{json.Delim('{'), name, json.Delim('[')}
 	}
 	for _, want := range begin {
-		if got, err := decoder.Token(); err != nil || got != want {
-			return errors.Join(fmt.Errorf("it is no list in JSON: %v is not where it should be", want), whole(err))
+		got, err := decoder.Token()
+		switch {
+		case err != nil:
+			return fmt.Errorf("a list in JSON should be there, and it has no %v: %w", want, whole(err))
+		case got != want:
+			return fmt.Errorf("a list in JSON should be there, and it has no %v", want)
 		}
 	}
 	for decoder.More() {
@@ -78,7 +82,7 @@ func (p *pieces) Read(data []byte) (int, error) {
 	if p.left <= 0 {
 		return 0, fmt.Errorf("one of its elements has more than %d bytes", ssh.MaxOutput)
 	}
-	// The decoder looks at all that it has anew after each read: a host must not send byte by byte.
+	// Between elements the decoder looks at all white space anew after each read, so a host that sends it byte by byte would keep the manager busy.
 	n, err := io.ReadFull(p.from, data[:min(len(data), p.left)])
 	p.left -= n
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -87,20 +91,18 @@ func (p *pieces) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// MaxKept is how much is kept of long outputs, in bytes: a host must not fill the manager's memory. It is enough for the chains of the
-// 10,000 Services and 150,000 pods that Kubernetes supports.
+// MaxKept is how many bytes a reader keeps of a long output at most, because a host must not fill the manager's memory. It is enough for
+// the chains of the 10,000 Services and 150,000 pods that Kubernetes supports.
 const MaxKept = 16 << 20
 
-// Kept counts how much is kept, in bytes.
+// Kept counts how many bytes a reader keeps.
 type Kept int
 
-// Add fails when it becomes more than MaxKept.
-func (k *Kept) Add(texts ...string) error {
-	for _, text := range texts {
-		*k += Kept(len(text))
-	}
+// Add fails when a reader would keep more than MaxKept with this text.
+func (k *Kept) Add(text string) error {
+	*k += Kept(len(text))
 	if *k > MaxKept {
-		return fmt.Errorf("what a machine left there needs more than %d bytes; restart the host, which ends it", MaxKept)
+		return fmt.Errorf("more than %d bytes of it are needed", MaxKept)
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ type Command struct {
 	// MayBeCut has Run keep the first MaxOutput bytes of standard output and drop the rest. Without it Run fails when a command
 	// prints more, because its caller would take a part of a list for the whole list.
 	MayBeCut bool
-	// Read reads standard output as it arrives, in place of Run, which then keeps none. It is for output that may be long. What it
-	// leaves is lost. Its error ends the command.
+	// Read, if set, reads standard output as it arrives, and Run keeps none of it. Run drops what Read leaves unread. An error of
+	// Read ends the command.
 	Read func(io.Reader) error
 }
 
@@ -47,7 +47,8 @@ type Result struct {
 // Run runs a command and waits for its end. An exit status other than 0 is no error. An error means that nobody knows how
 // the command ended; it is an *Error when the connection ended. When the context ends, Run signals the command and waits
 // some seconds for its end. A server that opens no session until then loses the connection. Standard output of more than
-// MaxOutput is an error, unless MayBeCut is set or the command reads it. An error of Read is an error, unless the command failed.
+// MaxOutput is an error, unless MayBeCut or Read is set. When Read fails while the command runs, Run ends the command and returns
+// Read's error. When the command ended first with another status than 0, Run returns that status alone.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.open(ctx)
@@ -131,7 +132,8 @@ func (c *Client) unread(command *Command, err error) error {
 	return fmt.Errorf("read what %s prints on %s: %w", Quote(command.Args), c.server, err)
 }
 
-// unstoppable is the way to a command's reader. Once that has enough, it drops the rest: the command must come to its end.
+// unstoppable passes what a command prints on to its reader. Once the reader has ended, it drops the rest, so that the command can come
+// to its end.
 type unstoppable struct{ to *io.PipeWriter }
 
 func (u unstoppable) Write(data []byte) (int, error) {

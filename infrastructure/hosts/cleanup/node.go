@@ -53,6 +53,7 @@ func EndNode(ctx context.Context, h *hosts.Host, record *records.Record) error {
 		{"stop the units of a node", func(ctx context.Context) error { return stopUnits(ctx, h, record) }},
 		{"remove pods", func(ctx context.Context) error { return containerd.RemovePods(ctx, h, record, programs) }},
 		{"remove the pods' network", func(ctx context.Context) error { return network.Remove(ctx, h) }},
+		{"remove routes to pods", func(ctx context.Context) error { return network.RemoveRoutes(ctx, h, record) }},
 		{"remove packet filter rules", func(ctx context.Context) error { return network.RemoveRules(ctx, h, programs) }},
 		{"unmount volumes", func(ctx context.Context) error { return unmount(ctx, h, record) }},
 		{"remove a node's files", func(ctx context.Context) error { return removeNode(ctx, h, record) }},

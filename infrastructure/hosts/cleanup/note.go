@@ -50,8 +50,7 @@ func Note(ctx context.Context, h *hosts.Host, record *records.Record, userData [
 	}
 	if record.TakenOver != "" { // Mounts inside of these folders are the node's, and go with it. Only a mount of a whole folder is the host's own.
 		record.Mounts = slices.DeleteFunc(record.Mounts, func(point string) bool { return !slices.Contains(nodePaths, point) })
-	}
-	if err := network.NoteRoutes(ctx, h, record); err != nil {
+	} else if err := network.NoteRoutes(ctx, h, record); err != nil { // Those of a host that is taken over may be the node's, and go with it.
 		return err
 	}
 	if err := containerd.Note(ctx, h, record); err != nil {

@@ -53,7 +53,7 @@ func (s *Simulated) runCloudInit() {
 	s.Images = append(s.Images, "registry.example.com/private/app:1", "sha256:0123")
 	s.Units[onworker.ContainerdUnit].Active, s.containerd = "active", s.containerdSettings()
 	s.Links = append(s.Links, "cni0", "flannel.1")
-	s.Routes = append(s.Routes, "10.244.2.0/24 via 192.0.2.8 dev eth0", "blackhole 10.244.1.0/26", "fd00:10:244:2::/64 via 2001:db8::8 dev eth0 metric 1024")
+	s.Routes = append(s.Routes, "10.244.2.0/24 via 192.0.2.8 dev eth0", "blackhole 10.244.1.0/26", "fd00:10:244:2::/64 metric 1024 via 2001:db8::8 dev eth0")
 	s.Tables = append(s.Tables, "ip kube-proxy", "ip6 kube-proxy", "ip flannel-ipv4")
 	s.iptables = "*filter\n:KUBE-FIREWALL - [0:0]\nCOMMIT\n"
 	s.Mounts = append(s.Mounts, "/var/lib/kubelet/pods/1/volumes/a b", "/data")

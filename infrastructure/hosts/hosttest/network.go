@@ -88,11 +88,11 @@ func (s *Simulated) nft(args []string) (string, int) {
 		family, name, _ := strings.Cut(table, " ")
 		answer = append(answer, map[string]any{"table": map[string]any{"family": family, "name": name, "handle": 1}})
 	}
-	if args[2] == "table" {
+	if args[1] == "--terse" {
 		answer = answer[:1]
-		for _, chain := range s.chainsOf(args[3], args[4]) {
+		for _, chain := range s.chainsOf(args[4], args[5]) {
 			answer = append(answer, map[string]any{"rule": map[string]any{
-				"family": args[3], "table": args[4], "chain": "POSTROUTING", "handle": handleOf(chain), "expr": []any{map[string]any{"counter": nil}, map[string]any{"jump": map[string]any{"target": chain}}},
+				"family": args[4], "table": args[5], "chain": "POSTROUTING", "handle": handleOf(chain), "expr": []any{map[string]any{"counter": nil}, map[string]any{"jump": map[string]any{"target": chain}}},
 			}})
 		}
 	}

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -12,17 +11,17 @@ import (
 // an iptables of its own in its image, so that the host has none to remove them by.
 func removeChains(ctx context.Context, h *hosts.Host) error {
 	var tables nftTables
-	var script, deletions bytes.Buffer
 	var kept hosts.Kept
+	changes, deletions := script{kept: &kept}, script{kept: &kept}
 	// Chains may lead to each other, too: they are deleted when all are empty.
 	err := nft(ctx, h, "chains", func(chain nftEntry) error {
 		if err := tables.add(nftEntry{Family: chain.Family, Table: chain.Table}); err != nil {
 			return err
 		}
-		flush, deletion := "flush chain "+chain.String()+"\n", "delete chain "+chain.String()+"\n"
-		script.WriteString(flush)
-		deletions.WriteString(deletion)
-		return kept.Add(flush, deletion)
+		if err := changes.add("flush chain " + chain.String() + "\n"); err != nil {
+			return err
+		}
+		return deletions.add("delete chain " + chain.String() + "\n")
 	})
 	if len(tables) == 0 || err != nil {
 		return err
@@ -30,17 +29,15 @@ func removeChains(ctx context.Context, h *hosts.Host) error {
 	for _, table := range tables {
 		err := h.RunReading(ctx, func(listed *hosts.Output) error {
 			return leading(listed, func(rule nftRule) error {
-				deletion := fmt.Sprintf("delete rule %s %s %s handle %d\n", rule.Family, rule.Table, rule.Chain, rule.Handle)
-				script.WriteString(deletion)
-				return kept.Add(deletion)
+				return changes.add(fmt.Sprintf("delete rule %s %s %s handle %d\n", rule.Family, rule.Table, rule.Chain, rule.Handle))
 			})
-		}, "nft", "--json", "list", "table", table.Family, table.Table)
+		}, "nft", "--json", "--terse", "list", "table", table.Family, table.Table) // A set of the host's own may have any number of members.
 		if err != nil {
 			return err
 		}
 	}
-	script.Write(deletions.Bytes())
-	return h.ChangeBy(ctx, script.Bytes(), "nft", "--file", "-")
+	changes.Write(deletions.Bytes())
+	return h.ChangeBy(ctx, changes.Bytes(), "nft", "--file", "-")
 }
 
 // nftRule is a rule (libnftables-json(5)), as far as it leads to a chain.

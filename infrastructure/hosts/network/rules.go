@@ -1,9 +1,7 @@
 package network
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,14 +22,14 @@ func isNodeChain(name string) bool {
 // removal turns the output of iptables-save into input of iptables-restore --noflush. That removes a node's chains and the
 // rules that jump to them, and nothing else. It is empty when there is nothing to remove.
 func removal(saved *hosts.Output) ([]byte, error) {
-	var input, deletions bytes.Buffer
-	table, begun, kept := "", false, hosts.Kept(0)
-	add := func(to *bytes.Buffer, line string) error {
+	var kept hosts.Kept
+	input, deletions := script{kept: &kept}, script{kept: &kept}
+	table, begun := "", false
+	add := func(to *script, line string) error {
 		if !begun {
 			begun, line = true, table+"\n"+line
 		}
-		to.WriteString(line)
-		return kept.Add(line)
+		return to.add(line)
 	}
 	err := saved.Lines(func(line string) error {
 		switch {
@@ -40,7 +38,10 @@ func removal(saved *hosts.Output) ([]byte, error) {
 			deletions.Reset()
 		case strings.HasPrefix(line, ":"):
 			if name, _, _ := strings.Cut(line[1:], " "); isNodeChain(name) {
-				return errors.Join(add(&input, "-F "+name+"\n"), add(&deletions, "-X "+name+"\n"))
+				if err := add(&input, "-F "+name+"\n"); err != nil {
+					return err
+				}
+				return add(&deletions, "-X "+name+"\n")
 			}
 		case strings.HasPrefix(line, "-A "):
 			if chain, rule, _ := strings.Cut(line[len("-A "):], " "); !isNodeChain(chain) && jumpsToNode(rule) {
@@ -124,7 +125,13 @@ type nftTables []nftEntry
 // maxTables is more than programs named iptables-nft, kube-proxy and all networks together make.
 const maxTables = 100
 
+// families are those of nftables (nft(8)). A host may lie, and name others of any length.
+var families = []string{"ip", "ip6", "inet", "arp", "bridge", "netdev"}
+
 func (t *nftTables) add(table nftEntry) error {
+	if !slices.Contains(families, table.Family) {
+		return fmt.Errorf("nftables has no family %q", hosts.Line(table.Family, hosts.MaxLine))
+	}
 	if slices.Contains(*t, table) {
 		return nil
 	}
@@ -157,7 +164,7 @@ func nft(ctx context.Context, h *hosts.Host, kind string, each func(nftEntry) er
 	}, "nft", "--json", "list", kind)
 }
 
-// maxNamed is how many tables or chains that are left are named: a message must stay short.
+// maxNamed is how many tables, chains or routes that are left are named: a message must stay short.
 const maxNamed = 100
 
 // rulesLeft names a node's packet filter rules that still exist.

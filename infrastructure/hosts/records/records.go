@@ -55,8 +55,9 @@ type Record struct {
 	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet. A clean-up empties
 	// them and leaves them mounted.
 	Mounts []string `json:"mounts,omitempty"`
-	// PodRanges are those of the machine's cluster, and Routes those that led there before, which are the host's own. Routes that came
-	// since go with the machine. A Record of an older release has neither.
+	// PodRanges are the ranges of pods of the machine's cluster. Routes are the routes into these ranges that the host had before; they
+	// are the host's own, and a host that was taken over has none. A clean-up removes all others into these ranges. A Record of an older
+	// release has neither.
 	PodRanges []string `json:"podRanges,omitempty"`
 	Routes    []string `json:"routes,omitempty"`
 	// TakenOver is the fact that a person allowed in spec.takeOver; empty for a host that was free.
