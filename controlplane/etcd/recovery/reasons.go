@@ -99,7 +99,8 @@ func (s State) noRoom(m Member, why string) Action {
 }
 
 // lastSnapshots says that a member cannot stay where the only verified snapshots are; None when it can, when they are elsewhere, too, or when
-// nobody knows of any. A StatefulSet gives the pod of a member the same claim again, and no other one, so the pod starts elsewhere only when that claim is deleted.
+// nobody knows of any. A StatefulSet gives the pod of a member the same claim again, and no other one, so the pod starts elsewhere only when
+// that claim is deleted.
 func (s State) lastSnapshots(m Member, why string) Action {
 	if m.KeptSnapshots() == "" || !m.Claim.SnapshotsTied || m.Host.open() {
 		return Action{}
