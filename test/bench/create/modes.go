@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -60,7 +62,8 @@ func (b *bench) compare(ctx context.Context, s shape.Shape) error {
 	}
 	fmt.Printf("\n%s: %d members in each etcd, %d apiservers, %d controller-managers, %d schedulers; from apply (floor: from the first process)\n\n",
 		s.Name, s.EtcdMembers, s.APIServers, s.ControllerManagers, s.Schedulers)
-	if err := timeline.Print(os.Stdout, shape.Rows(), timeline.Column{Heading: "tenant", Runs: tenants}, timeline.Column{Heading: "floor", Runs: floors}); err != nil {
+	columns := []timeline.Column{{Heading: "tenant", Runs: tenants}, {Heading: "floor", Runs: floors}}
+	if err := errors.Join(timeline.Print(os.Stdout, shape.Rows(), columns...), drawPicture(s, columns)); err != nil {
 		return err
 	}
 	fmt.Printf("\n%s: from the deletion of the Cluster\n\n", s.Name)
@@ -78,6 +81,24 @@ func (b *bench) compare(ctx context.Context, s shape.Shape) error {
 	} else {
 		b.figure("create_single_ratio", ratio, "ratio")
 	}
+	return nil
+}
+
+// drawPicture writes where the time of a creation goes to out/pictures.
+func drawPicture(s shape.Shape, columns []timeline.Column) error {
+	const folder = "out/pictures"
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("make a folder for pictures: %w", err)
+	}
+	var drawn bytes.Buffer
+	if err := timeline.Draw(&drawn, "Where the time of a creation goes: "+s.Name, shape.Lanes(), columns...); err != nil {
+		return err
+	}
+	path := filepath.Join(folder, "create-"+s.Name+".svg")
+	if err := os.WriteFile(path, drawn.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write a picture: %w", err)
+	}
+	fmt.Printf("\n%s: a picture of it is in %s\n", s.Name, path)
 	return nil
 }
 

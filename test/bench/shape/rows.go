@@ -49,3 +49,23 @@ func Rows() []t.Row {
 		t.Last("DONE", Done, ""),
 	}
 }
+
+// Lanes are the parts of a creation for a picture. A floor has only the phases in which a process runs.
+func Lanes() []t.Lane {
+	lanes := []t.Lane{{Title: "preparation", Phases: []t.Phase{
+		{Row: t.Last("", t.Accepted, "")}, {Name: "keys and certificates", Row: t.Last("", t.Certificates, "")},
+	}}}
+	for _, part := range []struct {
+		title      string
+		components []string
+	}{{"etcd", Etcds}, {"kube-apiserver", []string{names.KubeAPIServer}}, {"others", Others}} {
+		lanes = append(lanes, t.Lane{Title: part.title, Phases: []t.Phase{
+			{Row: t.Last("", t.Applied, part.components...)},
+			{Name: "pods scheduled", Row: t.Last("", t.Scheduled, part.components...)},
+			{Name: "processes started", Row: t.Last("", t.Started, part.components...)},
+			{Name: "processes answer", Row: t.Last("", t.Answers, part.components...)},
+			{Name: "kubelet says ready", Row: t.Last("", t.PodReady, part.components...)},
+		}})
+	}
+	return lanes
+}

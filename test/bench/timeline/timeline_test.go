@@ -3,7 +3,9 @@ package timeline
 import (
 	"bytes"
 	"context"
+	"encoding/xml"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -148,5 +150,48 @@ func TestPrintShowsEveryRunAndTheMedianWhereThereAreTimes(t *testing.T) {
 		if got := strings.Join(lines[i], " "); got != want {
 			t.Errorf("line %d is %q, want %q", i, got, want)
 		}
+	}
+}
+
+func TestAPictureHasABarForEachPhase(t *testing.T) {
+	lanes := []Lane{
+		{"first", []Phase{{Row: Last("", Started, "a")}, {"one", Last("", Started, "b")}, {"two", Last("", Started, "c")}}},
+		{"second", []Phase{{Row: Last("", Started, "a")}, {"two", Last("", Started, "x")}}},
+	}
+	whole := record(map[string]time.Duration{"a/0": time.Second, "b/0": 3 * time.Second, "c/0": 4 * time.Second})
+	part := record(map[string]time.Duration{"b/0": 3 * time.Second, "c/0": 4 * time.Second})
+	var out bytes.Buffer
+	if err := Draw(&out, "a <title>", lanes, Column{"tenant", []*Timeline{whole}}, Column{"floor", []*Timeline{part}}); err != nil {
+		t.Fatal(err)
+	}
+	var drawn struct {
+		Title string `xml:"title"`
+		Bars  []struct {
+			Width int    `xml:"width,attr"`
+			Says  string `xml:"title"`
+		} `xml:"rect"`
+		Labels []string `xml:"text"`
+	}
+	if err := xml.Unmarshal(out.Bytes(), &drawn); err != nil {
+		t.Fatal(err)
+	}
+	var bars []string
+	for _, bar := range drawn.Bars {
+		if bar.Says != "" {
+			bars = append(bars, fmt.Sprintf("%s, %d", bar.Says, bar.Width))
+		}
+	}
+	// Four seconds take 700 pixels. Nobody knows when the first phase of the second column began.
+	want := []string{"one: 2.00 s, 350", "two: 1.00 s, 175", "two: 1.00 s, 175"}
+	if drawn.Title != "a <title>" || !slices.Equal(bars, want) {
+		t.Errorf("%s has %q", drawn.Title, bars)
+	}
+	for _, label := range []string{"one", "two", "first, tenant", "first, floor", "4 s"} {
+		if !slices.Contains(drawn.Labels, label) {
+			t.Errorf("%q is not in %q", label, drawn.Labels)
+		}
+	}
+	if slices.Contains(drawn.Labels, "second, tenant") {
+		t.Error("a lane without a bar has a label")
 	}
 }
