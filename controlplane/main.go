@@ -126,6 +126,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 		EtcdAgentImage:      opts.etcdAgent,
 		NodeKeysImage:       opts.nodeKeys,
 		EtcdDefragmentEvery: opts.defragment,
+		TextsEvery:          time.Second,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -75,6 +74,8 @@ type Reconciler struct {
 	NodeKeysImage string
 	// EtcdDefragmentEvery is operator.Etcd's DefragmentEvery.
 	EtcdDefragmentEvery time.Duration
+	// TextsEvery is how often status is written at most where only messages of conditions changed; 0 for no limit.
+	TextsEvery time.Duration
 
 	// etcd is how etcd clusters are reached.
 	etcd     operator.Etcd
@@ -84,6 +85,8 @@ type Reconciler struct {
 	figures metrics.Figures
 	// written is what this program last wrote of each control plane's status.
 	written events.Written
+	// statusWrites says when status was written last.
+	statusWrites statusWrites
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
 	etcdOperator etcdmembers.Operator
 	// prober probes tenants: a probe.Prober, so that no reconcile waits for them.
@@ -124,7 +127,7 @@ type prober interface {
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
 // Reconcile brings one control plane a step closer to its spec.
-func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (result ctrl.Result, reterr error) {
 	kept, hosted := false, false
 	defer func() {
 		// It is gone, deleted, paused, or not the one that its Cluster names.
@@ -140,6 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		if apierrors.IsNotFound(err) {
 			r.figures.Forget(request.NamespacedName)
 			r.written.Forget(request.NamespacedName)
+			r.statusWrites.forget(request.NamespacedName)
 			return ctrl.Result{}, r.backups().Release(writes.Because(ctx, "deletion"), request.NamespacedName)
 		}
 		return ctrl.Result{}, err
@@ -171,24 +175,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		return ctrl.Result{}, err
 	}
 
-	before, did := r.written.Last(controlPlane.DeepCopy()), &events.Deeds{}
+	stored, did := controlPlane.DeepCopy(), &events.Deeds{}
+	before := r.written.Last(stored)
 	helper, err := patch.NewHelper(controlPlane, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	defer func() {
-		options := []patch.Option{patch.WithOwnedConditions{Conditions: status.Owned}}
-		if reterr == nil {
-			options = append(options, patch.WithStatusObservedGeneration{})
-		}
-		err := helper.Patch(writes.Because(ctx, "status"), controlPlane, options...)
-		if !controlPlane.DeletionTimestamp.IsZero() {
-			err = kerrors.FilterOut(err, apierrors.IsNotFound)
-		}
 		after := controlPlane
-		if err != nil {
-			reterr = errors.Join(reterr, fmt.Errorf("write the status: %w", err))
+		if later := r.textsWait(stored, controlPlane); reterr == nil && later > 0 {
+			if result.RequeueAfter == 0 || later < result.RequeueAfter {
+				result.RequeueAfter = later
+			}
 			after = before // The next reconcile finds the changes of status again.
+		} else if err := r.writeStatus(ctx, helper, stored, controlPlane, reterr == nil); err != nil {
+			reterr = errors.Join(reterr, err)
+			after = before
 		}
 		events.Record(r.recorder, controlPlane, events.Of(before, after, did))
 		r.written.Keep(after)

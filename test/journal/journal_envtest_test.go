@@ -104,16 +104,53 @@ func TestAJournal(t *testing.T) {
 	if unseen, err := j.Unseen(t.Context(), time.Minute); err != nil || len(unseen) > 0 {
 		t.Errorf("the watch missed %q: %v", unseen, err)
 	}
+	if lists := j.Result().WatchLists; lists > 0 {
+		t.Errorf("keys were listed %d times", lists)
+	}
 	j.Stop()
 	if lost, err := j.Lost(t.Context(), api); err != nil || len(lost) > 0 {
 		t.Errorf("lost without a reason: %q, %v", lost, err)
 	}
 
 	keys := api.CoreV1().ConfigMaps(metav1.NamespaceDefault)
-	if err := keys.Delete(t.Context(), "test-0", metav1.DeleteOptions{}); err != nil {
+	first, err := keys.Get(t.Context(), "test-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if lost, err := j.Lost(t.Context(), api); err != nil || len(lost) != 1 || lost[0] != "test-0 is not there" {
 		t.Errorf("one was deleted: %q, %v", lost, err)
+	}
+
+	// An API server that was just started knows no event of before. Each start has certificates of its own.
+	if err := errors.Join(environment.ControlPlane.APIServer.Stop(), environment.ControlPlane.APIServer.Start()); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := environment.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := j.options
+	options.Config = admin.Config()
+	old, err := newWatch(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.from = first.ResourceVersion
+	running, end := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { old.run(running) })
+	last := j.name(j.Newest())
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return old.has(last, j.acknowledged[last])
+	}); err != nil {
+		t.Errorf("a watch from long ago has no %s: %v", last, err)
+	}
+	end()
+	group.Wait()
+	if _, lists := old.endings(); lists != 1 || old.problem != nil {
+		t.Errorf("a watch from long ago listed %d times, and has the problem %v", lists, old.problem)
 	}
 }

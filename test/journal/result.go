@@ -24,14 +24,14 @@ type Result struct {
 	// Still is the longest time in which no write was acknowledged. At a pace of many writes a second it is how long writes
 	// stood still.
 	Still time.Duration
-	// WatchEnds is how often the watch ended and was opened again.
-	WatchEnds int
+	// WatchEnds is how often the watch ended and was opened again, WatchLists how often keys were listed for that.
+	WatchEnds, WatchLists int
 }
 
 // String sums it up.
 func (r *Result) String() string {
-	text := fmt.Sprintf("%d of %d writes acknowledged, %d read back, %d requests failed, slowest %s, none acknowledged for %s, raw errors: %d answers 429, %d answers 5xx, %d broken connections; the watch was opened again %d times",
-		r.Acknowledged, r.Due, r.Read, len(r.Failed), r.Slowest.Round(time.Millisecond), r.Still.Round(time.Millisecond), r.Raw.TooMany, r.Raw.ServerErrors, r.Raw.Broken, r.WatchEnds)
+	text := fmt.Sprintf("%d of %d writes acknowledged, %d read back, %d requests failed, slowest %s, none acknowledged for %s, raw errors: %d answers 429, %d answers 5xx, %d broken connections; the watch was opened again %d times, after %d lists",
+		r.Acknowledged, r.Due, r.Read, len(r.Failed), r.Slowest.Round(time.Millisecond), r.Still.Round(time.Millisecond), r.Raw.TooMany, r.Raw.ServerErrors, r.Raw.Broken, r.WatchEnds, r.WatchLists)
 	for _, told := range r.ServerErrors {
 		text += "\n  " + told
 	}
@@ -40,12 +40,12 @@ func (r *Result) String() string {
 
 // Result is what came of the requests until now.
 func (j *Journal) Result() *Result {
-	ends := j.watch.endings()
+	ends, lists := j.watch.endings()
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	return &Result{
 		Due: j.due(), Acknowledged: len(j.acknowledged), Read: j.reads, Failed: slices.Clone(j.failed),
-		Raw: j.raw, ServerErrors: slices.Clone(j.serverErrors), Slowest: j.slowest, Still: j.stillUntil(j.end()), WatchEnds: ends,
+		Raw: j.raw, ServerErrors: slices.Clone(j.serverErrors), Slowest: j.slowest, Still: j.stillUntil(j.end()), WatchEnds: ends, WatchLists: lists,
 	}
 }
 
