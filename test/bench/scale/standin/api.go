@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	urlpath "path"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
@@ -60,17 +65,20 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	status, answer := a.answer(r.Method, r.URL.Path, body)
+	status, answer := a.answer(r.Method, r.URL.Path, r.URL.Query().Get("labelSelector"), body)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(answer)
 }
 
-func (a *api) answer(method, path string, body []byte) (status int, answer []byte) {
+func (a *api) answer(method, path, selector string, body []byte) (status int, answer []byte) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	switch method {
 	case http.MethodGet:
+		if isCollection(path) {
+			return a.list(path, selector)
+		}
 		if object := a.objects[path]; object != nil {
 			return http.StatusOK, object
 		}
@@ -96,6 +104,43 @@ func (a *api) answer(method, path string, body []byte) (status int, answer []byt
 		return http.StatusOK, failure("", http.StatusOK)
 	}
 	return http.StatusMethodNotAllowed, failure("MethodNotAllowed", http.StatusMethodNotAllowed)
+}
+
+// isCollection reports whether a path is that of a list, and not of an object.
+func isCollection(path string) bool {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	if parts[0] == "apis" && len(parts) > 3 {
+		parts = parts[3:] // The group and the version.
+	} else if parts[0] == "api" && len(parts) > 2 {
+		parts = parts[2:]
+	} else {
+		return false
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	return len(parts) == 1
+}
+
+// list answers with the objects below a path. Their list has no kind: a client takes the one that it asked for.
+func (a *api) list(path, selector string) (status int, answer []byte) {
+	selected, err := labels.Parse(selector)
+	if err != nil {
+		return http.StatusBadRequest, failure("BadRequest", http.StatusBadRequest)
+	}
+	items := []json.RawMessage{}
+	for _, at := range slices.Sorted(maps.Keys(a.objects)) {
+		object := &unstructured.Unstructured{}
+		if urlpath.Dir(at) != path || object.UnmarshalJSON(a.objects[at]) != nil || !selected.Matches(labels.Set(object.GetLabels())) {
+			continue
+		}
+		items = append(items, a.objects[at])
+	}
+	answer, err = json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+	if err != nil {
+		return http.StatusInternalServerError, failure("InternalError", http.StatusInternalServerError)
+	}
+	return http.StatusOK, answer
 }
 
 // failure is the Status that an API server answers with; without a reason it is a success.

@@ -114,6 +114,16 @@ func TestATenantsAPIKeepsWhatIsApplied(t *testing.T) {
 			t.Fatalf("it wrote: %t, %v, want %t", wrote, err, want)
 		}
 	}
+	for value, want := range map[string]int{names.ManagedBy: 1, "somebody": 0} {
+		listed := &corev1.ConfigMapList{}
+		err := c.List(t.Context(), listed, client.InNamespace("kube-system"), client.MatchingLabels{names.ManagedByLabel: value})
+		if err != nil || len(listed.Items) != want {
+			t.Errorf("%d ConfigMaps are managed by %s: %v", len(listed.Items), value, err)
+		}
+	}
+	if err := c.List(t.Context(), &corev1.NodeList{}); err != nil {
+		t.Errorf("list nodes: %v", err)
+	}
 	if err := tenant.Remove(t.Context(), c, []client.Object{object}); err != nil {
 		t.Fatal(err)
 	}
