@@ -85,8 +85,8 @@ type Reconciler struct {
 	figures metrics.Figures
 	// written is what this program last wrote of each control plane's status.
 	written events.Written
-	// statusWrites says when status was written last.
-	statusWrites statusWrites
+	// statusWrites writes status.
+	statusWrites status.Writes
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
 	etcdOperator etcdmembers.Operator
 	// prober probes tenants: a probe.Prober, so that no reconcile waits for them.
@@ -143,7 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		if apierrors.IsNotFound(err) {
 			r.figures.Forget(request.NamespacedName)
 			r.written.Forget(request.NamespacedName)
-			r.statusWrites.forget(request.NamespacedName)
+			r.statusWrites.Forget(request.NamespacedName)
 			return ctrl.Result{}, r.backups().Release(writes.Because(ctx, "deletion"), request.NamespacedName)
 		}
 		return ctrl.Result{}, err
@@ -183,12 +183,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	}
 	defer func() {
 		after := controlPlane
-		if later := r.textsWait(stored, controlPlane); reterr == nil && later > 0 {
+		if later := r.statusWrites.Wait(stored, controlPlane, r.TextsEvery); reterr == nil && later > 0 {
 			if result.RequeueAfter == 0 || later < result.RequeueAfter {
 				result.RequeueAfter = later
 			}
 			after = before // The next reconcile finds the changes of status again.
-		} else if err := r.writeStatus(ctx, helper, stored, controlPlane, reterr == nil); err != nil {
+		} else if err := r.statusWrites.Write(ctx, helper, stored, controlPlane, reterr == nil); err != nil {
 			reterr = errors.Join(reterr, err)
 			after = before
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/watches"
 )
 
@@ -51,7 +52,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 	find := &watches.Finder{Management: r.Client, Host: r.Host.Client}
 	build := ctrl.NewControllerManagedBy(mgr).
-		For(&controlplanev1.KOKControlPlane{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue), notOnlyTexts())).
+		For(&controlplanev1.KOKControlPlane{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue), status.NotOnlyTexts())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(watches.OfCluster),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&controlplanev1.KOKEtcdSnapshot{}, handler.EnqueueRequestsFromMapFunc(watches.OfSnapshot), builder.WithPredicates(predicate.GenerationChangedPredicate{})).

@@ -43,8 +43,8 @@ func lists() []list {
 			{name: "test-reproducible", target: "test-reproducible", usual: 15 * time.Minute},
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
-			contracts,
-		}, everySpec, quick, []step{capi, conformance, quickstart}), figures: slices.Concat(ratioFigures(), securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, backupFigures, formerDataFigures)},
+			contracts, scale,
+		}, everySpec, quick, []step{capi, conformance, quickstart}), figures: slices.Concat(ratioFigures(), scaleFigures, securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, backupFigures, formerDataFigures)},
 		{name: "bench-quick", steps: quick, figures: ratioFigures()},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
@@ -152,7 +152,9 @@ var (
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
 	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}
-	contracts   = step{name: "contracts", target: "test-contracts", usual: 10 * time.Minute}
+	// scale shows that the benchmark of the manager's scale works, with few tenants. What it counts does not depend on their number.
+	scale     = step{name: "bench-scale", target: "bench-scale", args: []string{"TENANTS=20", "SCALE_FLAGS=--first=10 --rest=20s"}, usual: 3 * time.Minute}
+	contracts = step{name: "contracts", target: "test-contracts", usual: 10 * time.Minute}
 	// quickstart is the last: its tenant stays.
 	quickstart  = step{name: "quickstart", target: "quickstart", usual: 3 * time.Minute}
 	conformance = step{name: "conformance", target: "test-conformance", usual: 35 * time.Minute}

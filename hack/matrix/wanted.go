@@ -172,6 +172,7 @@ var (
 		exactly(0, "undo_failed_requests"), exactly(1, "renderings_taken_back_equal"),
 		anything("recovery_seconds_rotated"), exactly(0, "rotated_objects_different"),
 	)
+	scaleFigures = exactly(0, "manager_restart_writes", "manager_idle_writes")
 	houseFigures = slices.Concat(
 		anything("product_lines", "test_lines", "breaks_total", "breaks_caught"),
 		exactly(0, "packages_over_2000_lines", "provider_upgrade_pod_restarts"), shown(atMost(3, "component_places")),

@@ -109,11 +109,12 @@ func (a *api) answer(method, path, selector string, body []byte) (status int, an
 // isCollection reports whether a path is that of a list, and not of an object.
 func isCollection(path string) bool {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	if parts[0] == "apis" && len(parts) > 3 {
-		parts = parts[3:] // The group and the version.
-	} else if parts[0] == "api" && len(parts) > 2 {
+	switch {
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:] // After the group and the version.
+	case parts[0] == "api" && len(parts) > 2:
 		parts = parts[2:]
-	} else {
+	default:
 		return false
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
