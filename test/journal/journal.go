@@ -59,7 +59,7 @@ type Journal struct {
 	slowest             time.Duration
 }
 
-// Start begins to write. It returns once the watch is open.
+// Start begins to write. Its watch begins with what is there now.
 func Start(ctx context.Context, o Options) (*Journal, error) {
 	j, err := newJournal(o)
 	if err != nil {
