@@ -279,7 +279,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/28 runs the third of twenty-eight parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/30 runs the third of thirty parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate
