@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/controllers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/watches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
@@ -126,7 +127,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 		EtcdAgentImage:      opts.etcdAgent,
 		NodeKeysImage:       opts.nodeKeys,
 		EtcdDefragmentEvery: opts.defragment,
-		TextsEvery:          time.Second,
+		StatusWrites:        status.Writes{MessagesEvery: time.Second},
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err

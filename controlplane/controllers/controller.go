@@ -74,8 +74,8 @@ type Reconciler struct {
 	NodeKeysImage string
 	// EtcdDefragmentEvery is operator.Etcd's DefragmentEvery.
 	EtcdDefragmentEvery time.Duration
-	// TextsEvery is how often status is written at most where only messages of conditions changed; 0 for no limit.
-	TextsEvery time.Duration
+	// StatusWrites writes status.
+	StatusWrites status.Writes
 
 	// etcd is how etcd clusters are reached.
 	etcd     operator.Etcd
@@ -85,8 +85,6 @@ type Reconciler struct {
 	figures metrics.Figures
 	// written is what this program last wrote of each control plane's status.
 	written events.Written
-	// statusWrites writes status.
-	statusWrites status.Writes
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
 	etcdOperator etcdmembers.Operator
 	// prober probes tenants: a probe.Prober, so that no reconcile waits for them.
@@ -143,7 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 		if apierrors.IsNotFound(err) {
 			r.figures.Forget(request.NamespacedName)
 			r.written.Forget(request.NamespacedName)
-			r.statusWrites.Forget(request.NamespacedName)
+			r.StatusWrites.Forget(request.NamespacedName)
 			return ctrl.Result{}, r.backups().Release(writes.Because(ctx, "deletion"), request.NamespacedName)
 		}
 		return ctrl.Result{}, err
@@ -183,15 +181,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (resul
 	}
 	defer func() {
 		after := controlPlane
-		if later := r.statusWrites.Wait(stored, controlPlane, r.TextsEvery); reterr == nil && later > 0 {
-			if result.RequeueAfter == 0 || later < result.RequeueAfter {
-				result.RequeueAfter = later
-			}
+		later, err := r.StatusWrites.Write(ctx, helper, stored, controlPlane, reterr == nil)
+		if err != nil || later > 0 {
 			after = before // The next reconcile finds the changes of status again.
-		} else if err := r.statusWrites.Write(ctx, helper, stored, controlPlane, reterr == nil); err != nil {
-			reterr = errors.Join(reterr, err)
-			after = before
 		}
+		result, reterr = util.LowestNonZeroResult(result, ctrl.Result{RequeueAfter: later}), errors.Join(reterr, err)
 		events.Record(r.recorder, controlPlane, events.Of(before, after, did))
 		r.written.Keep(after)
 	}()

@@ -59,18 +59,18 @@ func TestMessagesAloneAreWrittenOnceInAWhile(t *testing.T) {
 		return conditions.GetMessage(tt.controlPlane(), conditionsv1.ControlPlaneComponentsHealthyCondition)
 	}
 
-	tt.program.TextsEvery = time.Hour
+	tt.program.StatusWrites.MessagesEvery = time.Hour
 	if writes, _ := waits("Started"); len(writes) == 0 || !strings.Contains(says(), "Started") {
 		t.Fatalf("a condition turned, and %q was written: %q", writes, says())
 	}
 	if writes, again := waits("Stopped"); len(writes) > 0 || again <= 0 || again > time.Hour || strings.Contains(says(), "Stopped") {
 		t.Errorf("a message changed, and %q was written: %q; the next reconcile is after %v", writes, says(), again)
 	}
-	tt.program.TextsEvery = time.Nanosecond
+	tt.program.StatusWrites.MessagesEvery = time.Nanosecond
 	if writes, _ := waits("Stopped"); len(writes) == 0 || !strings.Contains(says(), "Stopped") {
 		t.Errorf("it is time, and %q was written: %q", writes, says())
 	}
-	tt.program.TextsEvery = time.Hour
+	tt.program.StatusWrites.MessagesEvery = time.Hour
 	if writes, again := waits("Stopped"); len(writes) > 0 || again < 5*time.Second {
 		t.Errorf("nothing changed, and %q was written; the next reconcile is after %v", writes, again)
 	}

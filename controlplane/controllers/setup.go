@@ -52,7 +52,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 	find := &watches.Finder{Management: r.Client, Host: r.Host.Client}
 	build := ctrl.NewControllerManagedBy(mgr).
-		For(&controlplanev1.KOKControlPlane{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue), status.NotOnlyTexts())).
+		For(&controlplanev1.KOKControlPlane{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue), status.NotOnlyMessages())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(watches.OfCluster),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&controlplanev1.KOKEtcdSnapshot{}, handler.EnqueueRequestsFromMapFunc(watches.OfSnapshot), builder.WithPredicates(predicate.GenerationChangedPredicate{})).

@@ -27,8 +27,8 @@ type Command struct {
 	Args []string
 	// Stdin is what the program reads.
 	Stdin []byte
-	// MayBeCut has Run keep the first MaxOutput bytes of standard output and drop the rest. Without it Run fails when a command
-	// prints more, because its caller would take a part of a list for the whole list.
+	// MayBeCut lets Run keep the first MaxOutput bytes of standard output and drop the rest. Without it Run fails when a command prints
+	// more: a caller must not mistake a part of a list for the whole list.
 	MayBeCut bool
 	// Read, if set, reads standard output as it arrives, and Run keeps none of it. Run drops what Read leaves unread. An error of
 	// Read ends the command.

@@ -124,7 +124,7 @@ func TestAJournal(t *testing.T) {
 		t.Errorf("one was deleted: %q, %v", lost, err)
 	}
 
-	// An API server that was just started knows no event of before. Each start has certificates of its own.
+	// A new API server forgets all former events. It makes new certificates, too, so the watch gets a new client.
 	if err := errors.Join(environment.ControlPlane.APIServer.Stop(), environment.ControlPlane.APIServer.Start()); err != nil {
 		t.Fatal(err)
 	}

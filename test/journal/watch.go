@@ -23,9 +23,8 @@ import (
 // label is on every key of a journal, with the journal's name.
 const label = "kok-test/journal"
 
-// watch follows the keys of one journal as informers do. When it is cut it goes on from the last event that it saw, and what it misses is
-// missed. Only where an API server says that this event is too long ago, as one does that was just started, it lists all keys and goes on from
-// there.
+// watch follows the keys of one journal as informers do. After a cut it goes on from the last event that it saw, so an event that it misses stays
+// missed. It lists all keys only when an API server answers that this event is too old: a server that has just started does.
 type watch struct {
 	keys  typedcorev1.ConfigMapInterface
 	label string

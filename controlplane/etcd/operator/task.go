@@ -48,8 +48,8 @@ type Task struct {
 	RollingOut bool
 	// AllReady is true when there are as many pods as there should be, and each is ready.
 	AllReady bool
-	// SnapshotKeepers are the members that are known to keep a verified snapshot on volumes of their own, in order. There is none, too, where
-	// what was known was lost, such as with the status of KOKEtcdSnapshots.
+	// SnapshotKeepers are the members that the manager knows to keep a verified snapshot on their own volumes, in order. The manager reads that
+	// from the status of KOKEtcdSnapshots, so a lost status also leaves the list empty.
 	SnapshotKeepers []string
 	// Cordoned are members on cordoned nodes, and those whose pods still say that they are, as caches have it.
 	Cordoned []string

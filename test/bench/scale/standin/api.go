@@ -11,13 +11,14 @@ import (
 	"net/http"
 	urlpath "path"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // maxBody is more than any object that a manager writes to a tenant.
@@ -65,19 +66,27 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	status, answer := a.answer(r.Method, r.URL.Path, r.URL.Query().Get("labelSelector"), body)
+	status, answer := a.answer(r, body)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(answer)
 }
 
-func (a *api) answer(method, path, selector string, body []byte) (status int, answer []byte) {
+// paths tell a list from an object, as an API server does.
+var paths = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+func (a *api) answer(r *http.Request, body []byte) (status int, answer []byte) {
+	asks, err := paths.NewRequestInfo(r)
+	if err != nil {
+		return http.StatusBadRequest, failure("BadRequest", http.StatusBadRequest)
+	}
+	method, path := r.Method, r.URL.Path
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	switch method {
 	case http.MethodGet:
-		if isCollection(path) {
-			return a.list(path, selector)
+		if asks.Verb == "list" {
+			return a.list(path, asks.LabelSelector)
 		}
 		if object := a.objects[path]; object != nil {
 			return http.StatusOK, object
@@ -104,23 +113,6 @@ func (a *api) answer(method, path, selector string, body []byte) (status int, an
 		return http.StatusOK, failure("", http.StatusOK)
 	}
 	return http.StatusMethodNotAllowed, failure("MethodNotAllowed", http.StatusMethodNotAllowed)
-}
-
-// isCollection reports whether a path is that of a list, and not of an object.
-func isCollection(path string) bool {
-	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	switch {
-	case parts[0] == "apis" && len(parts) > 3:
-		parts = parts[3:] // After the group and the version.
-	case parts[0] == "api" && len(parts) > 2:
-		parts = parts[2:]
-	default:
-		return false
-	}
-	if parts[0] == "namespaces" && len(parts) > 2 {
-		parts = parts[2:]
-	}
-	return len(parts) == 1
 }
 
 // list answers with the objects below a path. Their list has no kind: a client takes the one that it asked for.

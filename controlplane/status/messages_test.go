@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 )
 
-func TestOnlyMessagesAreTexts(t *testing.T) {
+func TestOnlyMessagesDiffer(t *testing.T) {
 	starts := metav1.Condition{Type: conditionsv1.AvailableCondition, Status: metav1.ConditionFalse, Reason: "Starts", Message: "it waits"}
 	for name, test := range map[string]struct {
 		change func(*controlplanev1.KOKControlPlane)
@@ -37,8 +38,11 @@ func TestOnlyMessagesAreTexts(t *testing.T) {
 			}
 			after := before.DeepCopy()
 			test.change(after)
-			if got := OnlyTexts(before, after); got != test.want {
+			if got := OnlyMessages(before, after); got != test.want {
 				t.Errorf("it says %v", got)
+			}
+			if wakes := NotOnlyMessages().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); wakes == test.want {
+				t.Errorf("the controller is woken: %v", wakes)
 			}
 			if before.ResourceVersion != "7" || before.Status.Conditions[0].Message != "it waits" {
 				t.Error("what was compared is not as it was")
