@@ -29,6 +29,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // noted is what of a task has the operator begin anew, as it was when it was handed over.
@@ -127,6 +128,19 @@ func TestEtcdWithoutAQuorumIsNotOperatedBeforeItsFirst(t *testing.T) {
 	reports, _ := Operate(notes, f)
 	if notes.Tasks[names.EtcdData] != nil || reports[names.EtcdData] != nil || reports[names.EtcdEvents] == nil {
 		t.Errorf("tasks %v, reports %v", notes.Tasks, reports)
+	}
+}
+
+// A host cluster that is busy sees a new StatefulSet late. A thousand etcds without a pod that were asked again and again meanwhile made it
+// busier still.
+func TestAnEtcdWithoutPodsIsNotOperated(t *testing.T) {
+	notes := operatortest.New()
+	f := askable()
+	f.ControlPlane.Status.Etcd = nil
+	f.Workloads[names.EtcdData] = &workloads.State{Desired: 3, Needed: 2}
+	Operate(notes, f)
+	if notes.Tasks[names.EtcdData] != nil {
+		t.Error("the operator has it")
 	}
 }
 

@@ -68,8 +68,10 @@ func StateOf(object client.Object) *State {
 // Works reports whether enough pods are ready for the component to do its work.
 func (w *State) Works() bool { return w != nil && w.Ready >= w.Needed }
 
-// RollingOut reports whether not every pod may be as the spec wants it.
-func (w *State) RollingOut() bool { return w != nil && (!w.Observed || w.Updated < w.Current) }
+// RollingOut reports whether a pod may not be as the spec wants it.
+func (w *State) RollingOut() bool {
+	return w != nil && w.Current > 0 && (!w.Observed || w.Updated < w.Current)
+}
 
 // Wanted is how many pods there should be.
 func (w *State) Wanted() int32 {
