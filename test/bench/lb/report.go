@@ -44,26 +44,27 @@ const (
 	rowP50
 	rowRate
 	rowCPU
-	rowMemory
 )
 
 // row is one line of the table.
 type row struct {
 	title, unit string
 	kind        kind
+	// figure is the name of the figure that our value is by itself; empty for none.
+	figure string
 	// values are by the name of a way; one that has none is not there.
 	values map[string]float64
 }
 
 // report is the table.
 type report struct {
-	rows []row
+	rows []*row
 	// cost is nil when it was not measured.
 	cost *cost
 }
 
-func (r *report) add(title, unit string, k kind, ways []*way, values map[*way]float64) {
-	line := row{title, unit, k, map[string]float64{}}
+func (r *report) add(title, unit string, k kind, ways []*way, values map[*way]float64) *row {
+	line := &row{title: title, unit: unit, kind: k, values: map[string]float64{}}
 	for _, w := range ways {
 		// Nobody's processor time is that of a load balancer that is not there.
 		if value, ok := values[w]; ok && (w.balancer != nil || value != 0) {
@@ -71,6 +72,7 @@ func (r *report) add(title, unit string, k kind, ways []*way, values map[*way]fl
 		}
 	}
 	r.rows = append(r.rows, line)
+	return line
 }
 
 // ratio is our value over HAProxy's.
@@ -129,7 +131,7 @@ func (r *report) printWays(out io.Writer, ways []*way) error {
 	return table.Flush()
 }
 
-// figures are the ratios of each kind, over all numbers of connections the geometric mean, memory, and what workers cost.
+// figures are the ratios of each kind, over all numbers of connections the geometric mean, rows that are figures by themselves, and what workers cost.
 func (r *report) figures() []figures.Figure {
 	var all []figures.Figure
 	for _, f := range []struct {
@@ -147,8 +149,8 @@ func (r *report) figures() []figures.Figure {
 		}
 	}
 	for _, line := range r.rows {
-		if line.kind == rowMemory {
-			all = append(all, figures.New("lb_kib_per_connection", fmt.Sprintf("%.2f", line.values[balancers.KOKName]), "KiB"))
+		if line.figure != "" {
+			all = append(all, figures.New(line.figure, fmt.Sprintf("%.2f", line.values[balancers.KOKName]), line.unit))
 		}
 	}
 	if r.cost != nil {

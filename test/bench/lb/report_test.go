@@ -19,7 +19,7 @@ func TestFiguresAreRatiosToHAProxyOverAllNumbersOfConnections(t *testing.T) {
 	r.add("p99, 8 connections", "ms", rowOther, ways, map[*way]float64{direct: 1, kok: 9, haproxy: 1})
 	r.add("requests, 1 connections", "/s", rowRate, ways, map[*way]float64{direct: 1, kok: 3, haproxy: 2})
 	r.add("CPU for 10,000 requests, 1 connections", "s", rowCPU, ways, map[*way]float64{direct: 0, kok: 3, haproxy: 4})
-	r.add("memory", "KiB", rowMemory, ways, map[*way]float64{kok: 4.5, haproxy: 3})
+	r.add("memory", "KiB", rowOther, ways, map[*way]float64{kok: 4.5, haproxy: 3}).figure = "lb_kib_per_connection"
 	out := &strings.Builder{}
 	if err := r.print(out, ways); err != nil {
 		t.Fatal(err)

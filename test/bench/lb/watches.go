@@ -32,9 +32,9 @@ func (b *bench) manyWatches(ctx context.Context) error {
 		resident[w] = float64(after.Resident) / mebibyte
 	}
 	with := fmt.Sprintf("with %d watches", b.watches)
-	b.report.add("memory for a connection, "+with, "KiB", rowMemory, b.ways, kib)
-	b.report.add("descriptors for a connection, "+with, "", rowOther, b.ways, descriptors)
-	b.report.add("resident memory "+with, "MiB", rowOther, b.ways, resident)
+	b.report.add("memory for a connection, "+with, "KiB", rowOther, b.ways, kib).figure = "lb_kib_per_connection"
+	b.report.add("descriptors for a connection, "+with, "", rowOther, b.ways, descriptors).figure = "lb_descriptors_per_connection"
+	b.report.add("resident memory "+with, "MiB", rowOther, b.ways, resident).figure = fmt.Sprintf("lb_mib_%d_watches", b.watches)
 	return nil
 }
 
