@@ -49,7 +49,9 @@ type bench struct {
 	// others are in the lab beside what is measured.
 	others  *beside.Others
 	version string
-	figures []figures.Figure
+	// restarts and failedMounts are of all tenants.
+	restarts, failedMounts int
+	figures                []figures.Figure
 }
 
 // run measures every mode and cleans up, also when it is interrupted.
@@ -78,6 +80,8 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	fmt.Printf("\nbeside it: %s\n", b.others)
+	b.count("create_restarts", b.restarts, "restarts of containers")
+	b.count("create_slow_mounts", b.failedMounts, "reports that a volume could not be mounted yet")
 	for _, figure := range b.figures {
 		fmt.Println(figure)
 	}
@@ -188,7 +192,7 @@ func (b *bench) createAndDelete(ctx context.Context, s shape.Shape, name string,
 		return nil, err
 	}
 	b.printUse(before)
-	printTrouble(created)
+	b.tellTrouble(created)
 	deleted, err := b.watcher.Delete(limited, key)
 	if err != nil {
 		return nil, err
@@ -215,8 +219,11 @@ func (b *bench) runFloor(ctx context.Context, s shape.Shape, run int) (*timeline
 	return floor.Run(limited, config, func() { b.printUse(before) })
 }
 
-func printTrouble(t *tenant.Tenant) {
+// tellTrouble tells what went wrong while a tenant was created, and counts it.
+func (b *bench) tellTrouble(t *tenant.Tenant) {
+	b.failedMounts += t.FailedMounts()
 	for _, restart := range t.Restarts() {
+		b.restarts += int(restart.Count)
 		fmt.Printf("  container of %s was restarted %d times (%s)\n", restart.Pod, restart.Count, restart.Reason)
 	}
 	for _, what := range t.Trouble() {

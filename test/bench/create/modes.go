@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,6 +40,10 @@ func (b *bench) measure(ctx context.Context) error {
 
 func (b *bench) figure(name string, value float64, unit string) {
 	b.figures = append(b.figures, figures.New(name, fmt.Sprintf("%.2f", value), unit))
+}
+
+func (b *bench) count(name string, value int, unit string) {
+	b.figures = append(b.figures, figures.New(name, value, unit))
 }
 
 // compare creates tenants and floors of one shape in turn.
@@ -132,20 +137,16 @@ func (b *bench) together(ctx context.Context) error {
 	took := time.Since(began)
 	b.printUse(before)
 	records := make([]*timeline.Timeline, 0, len(tenants))
-	restarts := 0
 	for _, t := range tenants {
 		records = append(records, t.Timeline())
-		printTrouble(t)
-		for _, restart := range t.Restarts() {
-			restarts += int(restart.Count)
-		}
+		b.tellTrouble(t)
 	}
 	fmt.Printf("\n%d single tenants: over all tenants, from their apply\n\n", b.many)
 	if err := errors.Join(err, timeline.PrintSpread(os.Stdout, shape.Rows(), records)); err != nil {
 		return err
 	}
 	printWaits(tenants)
-	fmt.Printf("\n%d tenants usable after %.2f s; %d restarts of containers\n", b.many, took.Seconds(), restarts)
+	fmt.Printf("\n%d tenants usable after %.2f s\n", b.many, took.Seconds())
 	b.figure(fmt.Sprintf("create_%d_seconds", b.many), took.Seconds(), "s")
 	return b.deleteTogether(limited)
 }
@@ -179,5 +180,10 @@ func (b *bench) deleteTogether(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("\ndeleted together\n\n")
+	var last time.Duration
+	for _, deletion := range deletions {
+		last = max(last, slices.Max(deletion.Times(tenant.AllGone, "")))
+	}
+	b.figure(fmt.Sprintf("delete_%d_seconds", b.many), last.Seconds(), "s")
 	return timeline.PrintSpread(os.Stdout, tenant.DeleteRows(), deletions)
 }

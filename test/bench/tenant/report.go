@@ -74,12 +74,27 @@ func (t *Tenant) noteRestarts(pod *corev1.Pod, status *corev1.ContainerStatus) {
 	t.restarts[pod.Name+"/"+status.Name] = Restart{Pod: pod.Name, Count: status.RestartCount, Reason: reason}
 }
 
+// failedMount is kubelet's reason of an Event when a volume cannot be mounted yet.
+const failedMount = "FailedMount"
+
 // noteTrouble counts an event of a pod while the tenant lives: one that is deleted has its containers killed.
 func (t *Tenant) noteTrouble(event *corev1.Event) {
 	if t.ctx.Err() != nil {
 		return
 	}
 	t.note(fmt.Sprintf("%s %s: %s", t.componentOf(event.InvolvedObject.Name), event.Reason, event.Message))
+	if event.Reason == failedMount {
+		t.lock.Lock()
+		t.failedMounts++
+		t.lock.Unlock()
+	}
+}
+
+// FailedMounts is how often the host cluster reported that a volume of the tenant's pods could not be mounted yet. A pod then waits.
+func (t *Tenant) FailedMounts() int {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return t.failedMounts
 }
 
 func (t *Tenant) note(what string) {

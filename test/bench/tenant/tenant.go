@@ -43,6 +43,8 @@ type Tenant struct {
 	waitsSince time.Time
 	restarts   map[string]Restart
 	trouble    map[string]int
+	// failedMounts counts events.
+	failedMounts int
 }
 
 // Restart is a container that ended and was started again.
