@@ -46,17 +46,17 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	var measured []figures.Figure
 	for _, of := range b.shapes {
-		idle, filled, err := b.measure(ctx, shapes[of])
+		idle, filled, err := b.measure(ctx, of)
 		// The tenant goes also after an interrupt.
 		if err := errors.Join(err, b.clean(context.WithoutCancel(ctx))); err != nil {
 			return err
 		}
-		b.Log.Title(fmt.Sprintf("%s, idle after %s", of, b.after))
+		b.Log.Title(fmt.Sprintf("%s, idle after %s", of.Name, b.after))
 		fmt.Fprint(b.Log, idle.table())
-		b.Log.Title(fmt.Sprintf("%s, idle with %d objects more", of, b.objects))
+		b.Log.Title(fmt.Sprintf("%s, idle with %d objects more", of.Name, b.objects))
 		fmt.Fprint(b.Log, filled.table())
-		measured = append(measured, idle.figures("tenant_"+of+"_")...)
-		measured = append(measured, filled.figures(fmt.Sprintf("tenant_%s_%d_objects_", of, b.objects))...)
+		measured = append(measured, idle.figures("tenant_"+of.Name+"_")...)
+		measured = append(measured, filled.figures(fmt.Sprintf("tenant_%s_%d_objects_", of.Name, b.objects))...)
 	}
 	return errors.Join(b.Report(measured), b.Others.Recovered(ctx))
 }
@@ -98,6 +98,9 @@ func (b *bench) variables(ctx context.Context, s shape.Shape) (map[string]string
 	variables := map[string]string{
 		"ETCD_REPLICAS": replicas(s.EtcdMembers), "ETCD_EVENTS_REPLICAS": replicas(s.EtcdMembers),
 		"CONTROLLER_MANAGER_REPLICAS": replicas(s.ControllerManagers), "SCHEDULER_REPLICAS": replicas(s.Schedulers),
+	}
+	if s.EventsMode != "" {
+		variables["ETCD_EVENTS_MODE"] = string(s.EventsMode)
 	}
 	nodes := &corev1.NodeList{}
 	if err := b.Client.List(ctx, nodes, client.MatchingLabels{controlplanev1.HostNodeLabel: "true"}); err != nil {

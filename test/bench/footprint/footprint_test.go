@@ -41,7 +41,7 @@ func TestOptionsThatMeasureNothingAreRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		"an unknown shape":      {[]string{"--shapes=ha,large"}, `"large" is none of ha, single`},
+		"an unknown shape":      {[]string{"--shapes=ha,large"}, `"large" is none of ha, single, small`},
 		"a shape that is twice": {[]string{"--shapes=ha,ha"}, "each shape once"},
 		"no window":             {[]string{"--window=0s"}, "--window"},
 	} {

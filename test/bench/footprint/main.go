@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,11 +20,13 @@ import (
 type options struct {
 	after, calm, window time.Duration
 	objects             int
-	shapes              []string
+	names               []string
+	// shapes are those that names are of.
+	shapes []shape.Shape
 }
 
-// shapes are the control planes that can be measured, by their names.
-var shapes = map[string]shape.Shape{shape.HighlyAvailable.Name: shape.HighlyAvailable, shape.Single.Name: shape.Single}
+// known are the control planes that can be measured.
+var known = []shape.Shape{shape.HighlyAvailable, shape.Single, shape.Small}
 
 func main() { program.Run("bench footprint", command(), "") }
 
@@ -37,7 +38,8 @@ func command() *cobra.Command {
 	cmd.Flags().DurationVar(&o.calm, "calm", time.Minute, "how long it is left alone after its objects were written")
 	cmd.Flags().DurationVar(&o.window, "window", time.Minute, "how long processor time and writes to disk are counted")
 	cmd.Flags().IntVar(&o.objects, "objects", 5000, "ConfigMaps of one KiB that are written before it is measured again")
-	cmd.Flags().StringSliceVar(&o.shapes, "shapes", []string{shape.HighlyAvailable.Name, shape.Single.Name}, "what is measured: ha, single (one replica of each component, on one host node)")
+	cmd.Flags().StringSliceVar(&o.names, "shapes", []string{shape.HighlyAvailable.Name, shape.Single.Name, shape.Small.Name},
+		"what is measured: ha, single (one replica of each component, on one host node), small (the same, with events in the etcd that has the data)")
 	return cmd
 }
 
@@ -45,12 +47,14 @@ func (o *options) check() error {
 	if o.window < time.Second || o.objects < 1 {
 		return errors.New("--window must be at least 1s, and --objects at least 1")
 	}
-	for _, name := range o.shapes {
-		if _, known := shapes[name]; !known {
-			return fmt.Errorf("--shapes: %q is none of %s", name, strings.Join([]string{shape.HighlyAvailable.Name, shape.Single.Name}, ", "))
+	for _, name := range o.names {
+		s, err := shape.Named(name, known...)
+		if err != nil {
+			return fmt.Errorf("--shapes: %w", err)
 		}
+		o.shapes = append(o.shapes, s)
 	}
-	if len(o.shapes) == 0 || len(slices.Compact(slices.Sorted(slices.Values(o.shapes)))) < len(o.shapes) {
+	if len(o.names) == 0 || len(slices.Compact(slices.Sorted(slices.Values(o.names)))) < len(o.names) {
 		return errors.New("--shapes must name each shape once, and at least one")
 	}
 	return nil

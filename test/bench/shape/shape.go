@@ -2,7 +2,9 @@
 package shape
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -25,18 +27,33 @@ var (
 // Components are all components of a control plane.
 func Components() []string { return append(append([]string{names.KubeAPIServer}, Etcds...), Others...) }
 
-// Shape is how many replicas each component has.
+// Shape is how many replicas each component has, and where events are.
 type Shape struct {
 	Name string
 	// EtcdMembers is the number of members of each etcd cluster.
 	EtcdMembers, APIServers, ControllerManagers, Schedulers int32
+	// EventsMode is where events are; empty for an etcd cluster of their own.
+	EventsMode controlplanev1.EtcdEventsMode
 }
 
-// Shapes that are measured.
+// Shapes that are measured. Small is the least that a control plane takes.
 var (
 	HighlyAvailable = Shape{Name: "ha", EtcdMembers: 3, APIServers: 3, ControllerManagers: 2, Schedulers: 2}
 	Single          = Shape{Name: "single", EtcdMembers: 1, APIServers: 1, ControllerManagers: 1, Schedulers: 1}
+	Small           = Shape{Name: "small", EtcdMembers: 1, APIServers: 1, ControllerManagers: 1, Schedulers: 1, EventsMode: controlplanev1.EtcdEventsInData}
 )
+
+// Named is the one of some shapes that has the name; the error names them all.
+func Named(name string, of ...Shape) (Shape, error) {
+	names := make([]string, 0, len(of))
+	for _, s := range of {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return Shape{}, fmt.Errorf("%q is none of %s", name, strings.Join(names, ", "))
+}
 
 // Replicas is the number of processes of a component.
 func (s Shape) Replicas(component string) int32 {
@@ -86,7 +103,7 @@ func (s Shape) Objects(key client.ObjectKey, version string, labels map[string]s
 			KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To(s.Schedulers)},
 			Etcd: controlplanev1.EtcdSpec{
 				Data:   controlplanev1.EtcdClusterSpec{Replicas: ptr.To(s.EtcdMembers)},
-				Events: controlplanev1.EtcdEventsSpec{EtcdClusterSpec: controlplanev1.EtcdClusterSpec{Replicas: ptr.To(s.EtcdMembers)}},
+				Events: controlplanev1.EtcdEventsSpec{Mode: s.EventsMode, EtcdClusterSpec: controlplanev1.EtcdClusterSpec{Replicas: ptr.To(s.EtcdMembers)}},
 			},
 		},
 	}
