@@ -292,6 +292,10 @@ bench-create: lab-up ## Time from apply to a usable control plane, beside the sa
 	go build -o bin/bench-create ./test/bench/create
 	bin/bench-create $(CREATE_FLAGS)
 
+.PHONY: bench
+bench: check-machine ## Everything that docs/performance.md has figures of, beside their targets: creation, upgrade, joins, memory, the load balancer, 1,000 tenants; two hours
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench
+
 .PHONY: bench-quick
 bench-quick: check-machine ## Ratios that tell within five minutes whether a change made something slower; it fails where one is 30 % worse than the stored one
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-quick

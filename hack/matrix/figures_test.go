@@ -58,7 +58,7 @@ func TestStepsOfAListDoNotShareTheirReports(t *testing.T) {
 func TestAnUnknownListIsRefusedWithThoseThatThereAre(t *testing.T) {
 	cmd := command()
 	cmd.SetArgs([]string{"run", "test-some"})
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "test, test-all, bench-quick, bench-upgrade") {
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "test, test-all, bench, bench-quick, bench-upgrade") {
 		t.Error(err)
 	}
 }

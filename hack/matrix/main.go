@@ -1,5 +1,5 @@
 // Command matrix runs a list of the project's tests and ends with a table of what passed, failed, was skipped and why, and
-// was not run, with the seconds of each, and with every figure that was measured. It is make test, make test-all,
+// was not run, with the seconds of each, and with every figure that was measured. It is make test, make test-all, make bench,
 // make bench-upgrade, make bench-install, make bench-security, make bench-keys and make bench-house.
 package main
 

@@ -45,6 +45,14 @@ func lists() []list {
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts, scale,
 		}, everySpec, quick, []step{capi, conformance, quickstart}), figures: slices.Concat(ratioFigures(), scaleFigures, securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, backupFigures, formerDataFigures)},
+		{name: "bench", steps: []step{
+			{name: "bench-create", target: "bench-create", usual: 8 * time.Minute},
+			endToEnd("e2e-upgrade", "upgrade", 15*time.Minute),
+			join,
+			{name: "bench-footprint", target: "bench-footprint", usual: 50 * time.Minute},
+			{name: "bench-lb", target: "bench-lb", usual: 15 * time.Minute},
+			{name: "bench-scale", target: "bench-scale", usual: 40 * time.Minute},
+		}, figures: benchFigures},
 		{name: "bench-quick", steps: quick, figures: ratioFigures()},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
@@ -54,7 +62,7 @@ func lists() []list {
 			installPage, software,
 			endToEnd("e2e-topology", "topology", 25*time.Minute),
 			endToEnd("e2e-foreign-hosts", "foreign_hosts", 20*time.Minute),
-			{name: "bench-join", target: "bench-join", usual: 10 * time.Minute},
+			join,
 		}, onHostClusters()), figures: installFigures},
 		{name: "bench-security", steps: []step{
 			findings, namespaceAttack, fuzz,
@@ -151,6 +159,7 @@ var (
 	keys        = endToEnd("e2e-keys", "keys", 38*time.Minute)
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
 	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
+	join        = step{name: "bench-join", target: "bench-join", usual: 10 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}
 	// scale shows that the benchmark of the manager's scale works, with few tenants. What it counts does not depend on their number.
 	scale     = step{name: "bench-scale", target: "bench-scale", args: []string{"TENANTS=20", "SCALE_FLAGS=--first=10 --rest=20s"}, usual: 3 * time.Minute}
