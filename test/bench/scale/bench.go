@@ -17,6 +17,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	conditionsv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1/conditions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/manager"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/scale/standin"
 )
 
@@ -35,19 +36,19 @@ const (
 type bench struct {
 	*options
 	stage   *stage
-	manager *manager
+	manager *manager.Process
 	version string
 	// edited counts the edits of all tenants.
 	edited int
 	// before is what was counted before the manager was stopped.
-	before counts
+	before manager.Counts
 	// changes counts what changed in control planes.
 	changes changes
 	found   results
 }
 
 func run(ctx context.Context, o *options) (err error) {
-	b := &bench{options: o, stage: &stage{}}
+	b := &bench{options: o, stage: newStage()}
 	b.found.tenants = o.tenants
 	b.version = versions.BuiltIn().Newest().Minor + ".0"
 	if o.profiles != "" {
@@ -66,9 +67,9 @@ func run(ctx context.Context, o *options) (err error) {
 	if b.manager, err = startManager(ctx, b.stage, o); err != nil {
 		return err
 	}
-	defer func() { b.manager.program.Kill() }()
+	defer func() { b.manager.Kill() }()
 	for _, step := range []func(context.Context) error{b.create, b.rests, b.editAtRest} {
-		if err := b.manager.program.While(ctx, step); err != nil {
+		if err := b.manager.While(ctx, step); err != nil {
 			return err
 		}
 	}
@@ -77,7 +78,7 @@ func run(ctx context.Context, o *options) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := b.manager.program.While(ctx, func(ctx context.Context) error { return step(ctx, began) }); err != nil {
+		if err := b.manager.While(ctx, func(ctx context.Context) error { return step(ctx, began) }); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,7 @@ func run(ctx context.Context, o *options) (err error) {
 }
 
 func tenantKey(i int) client.ObjectKey {
-	return client.ObjectKey{Namespace: tenantsNamespace, Name: fmt.Sprintf("t%05d", i)}
+	return client.ObjectKey{Namespace: manager.TenantsNamespace, Name: fmt.Sprintf("t%05d", i)}
 }
 
 // create makes the tenants in two waves, and says what each cost.
@@ -93,7 +94,7 @@ func (b *bench) create(ctx context.Context) error {
 	if err := b.settle(ctx, "before the first tenant", 0); err != nil {
 		return err
 	}
-	before, err := b.manager.usage()
+	before, err := b.manager.Usage()
 	if err != nil {
 		return err
 	}
@@ -107,18 +108,18 @@ func (b *bench) create(ctx context.Context) error {
 		if b.found.rest, err = b.wave(ctx, b.first, b.tenants); err != nil {
 			return err
 		}
-		b.found.all = first.and(b.found.rest)
+		b.found.all = first.And(b.found.rest)
 	}
-	b.found.settled, err = b.manager.usage()
-	return errors.Join(err, b.manager.profile(ctx, b.profiles, "heap", "heap?gc=1"))
+	b.found.settled, err = b.manager.Usage()
+	return errors.Join(err, b.manager.Profile(ctx, b.profiles, "heap", "heap?gc=1"))
 }
 
 // wave makes some tenants, and waits until all are Available and the manager has nothing to do for them any more. What
 // it does then counts for what they cost, and not for their time.
-func (b *bench) wave(ctx context.Context, from, to int) (cost, error) {
+func (b *bench) wave(ctx context.Context, from, to int) (manager.Cost, error) {
 	before, err := b.state(ctx)
 	if err != nil {
-		return cost{}, err
+		return manager.Cost{}, err
 	}
 	began := time.Now()
 	work, applying := errgroup.WithContext(ctx)
@@ -129,30 +130,30 @@ func (b *bench) wave(ctx context.Context, from, to int) (cost, error) {
 			profiled <- nil
 			return
 		}
-		profiled <- b.manager.profile(ctx, b.profiles, "cpu-create", "profile?seconds=30")
+		profiled <- b.manager.Profile(ctx, b.profiles, "cpu-create", "profile?seconds=30")
 	}()
 	for i := from; i < to; i++ {
 		work.Go(func() error { return b.apply(applying, tenantKey(i)) })
 	}
 	if err := work.Wait(); err != nil {
-		return cost{}, err
+		return manager.Cost{}, err
 	}
 	applied := time.Since(began)
 	if err := b.untilAvailable(ctx, began, to); err != nil {
-		return cost{}, err
+		return manager.Cost{}, err
 	}
 	took := time.Since(began)
 	fmt.Printf("%d to %d: applied after %s, all Available after %s\n", from+1, to, applied.Round(time.Millisecond), took.Round(time.Millisecond))
 	if err := errors.Join(<-profiled, b.settle(ctx, "after that", to)); err != nil {
-		return cost{}, err
+		return manager.Cost{}, err
 	}
 	after, err := b.state(ctx)
 	if err != nil {
-		return cost{}, err
+		return manager.Cost{}, err
 	}
-	made := after.since(before)
-	made.tenants, made.took = to-from, took
-	fmt.Printf("%s\n  %s\n", made, made.writesByKind())
+	made := after.Since(before)
+	made.Number, made.Took = to-from, took
+	fmt.Printf("%s\n  %s\n", line(made), made.WritesByKind())
 	return made, nil
 }
 
@@ -163,12 +164,12 @@ func (b *bench) apply(ctx context.Context, key client.ObjectKey) error {
 		on = standin.Node(0)
 	}
 	cluster, controlPlane := b.of().Objects(key, b.version, on)
-	if err := b.stage.client.Create(ctx, cluster); err != nil {
+	if err := b.stage.Client.Create(ctx, cluster); err != nil {
 		return fmt.Errorf("make Cluster %s: %w", key, err)
 	}
 	controlPlane.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster.Name}
 	controlPlane.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind))}
-	if err := b.stage.client.Create(ctx, controlPlane); err != nil {
+	if err := b.stage.Client.Create(ctx, controlPlane); err != nil {
 		return fmt.Errorf("make control plane %s: %w", key, err)
 	}
 	return nil
@@ -201,7 +202,7 @@ func (b *bench) untilAvailable(ctx context.Context, began time.Time, wanted int)
 				return false, err
 			}
 			fmt.Printf("  %4.0f s: %d of %d are Available; manager: %.0f CPU-s, %.0f MiB, %.0f reconciles, %.0f wait, %.0f errors; most say %q\n",
-				time.Since(began).Seconds(), available, wanted, now.cpu, now.resident, now.reconciles, now.waiting, now.errors, most(says))
+				time.Since(began).Seconds(), available, wanted, now.CPU, now.Resident, now.Reconciles, now.Waiting, now.Errors, most(says))
 		}
 		return available >= wanted, nil
 	})
@@ -219,13 +220,13 @@ func most(says map[string]int) string {
 }
 
 // state is what the manager has used and counted.
-func (b *bench) state(ctx context.Context) (state, error) {
-	used, err := b.manager.usage()
+func (b *bench) state(ctx context.Context) (manager.State, error) {
+	used, err := b.manager.Usage()
 	if err != nil {
-		return state{}, err
+		return manager.State{}, err
 	}
-	counted, err := b.manager.counts(ctx)
+	counted, err := b.manager.Counts(ctx)
 	etcds, apis := b.stage.host.Connections()
-	counted.toEtcds, counted.toAPIs = float64(etcds), float64(apis)
-	return state{used, counted}, err
+	counted.ToEtcds, counted.ToAPIs = float64(etcds), float64(apis)
+	return manager.State{Usage: used, Counts: counted}, err
 }

@@ -14,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/manager"
 )
 
 // settle waits until the manager has nothing to do: no reconcile waits, nothing was written, and of so many tenants the API and both
@@ -27,20 +28,20 @@ func (b *bench) settle(ctx context.Context, when string, tenants int) error {
 func (b *bench) idleSince(ctx context.Context, when string, tenants int) (since time.Time, err error) {
 	last, told := -1.0, time.Now()
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
-		now, err := b.manager.counts(ctx)
+		now, err := b.manager.Counts(ctx)
 		if err != nil {
 			return false, err
 		}
 		apis, etcds := b.stage.host.Asked()
-		written := now.writes + now.tenantWrites
-		if now.waiting > idleWaiting || written != last || apis < tenants || etcds < 2*tenants || now.reconciles < float64(tenants) {
+		written := now.Written()
+		if now.Waiting > idleWaiting || written != last || apis < tenants || etcds < 2*tenants || now.Reconciles < float64(tenants) {
 			since, last = time.Time{}, written
 		} else if since.IsZero() {
 			since = time.Now()
 		}
 		if time.Since(told) > 15*time.Second {
 			told = time.Now()
-			fmt.Printf("  %s: %.0f wait, %.0f reconciles, %.0f writes, %d APIs and %d etcds of %d tenants were asked\n", when, now.waiting, now.reconciles, written, apis, etcds, tenants)
+			fmt.Printf("  %s: %.0f wait, %.0f reconciles, %.0f writes, %d APIs and %d etcds of %d tenants were asked\n", when, now.Waiting, now.Reconciles, written, apis, etcds, tenants)
 		}
 		return !since.IsZero() && time.Since(since) >= quiet, nil
 	})
@@ -62,7 +63,7 @@ func (b *bench) rests(ctx context.Context) error {
 	fmt.Printf("at rest for %s\n", b.rest)
 	profiled := make(chan error, 1)
 	go func() {
-		profiled <- b.manager.profile(ctx, b.profiles, "cpu-rest", fmt.Sprintf("profile?seconds=%d", int(b.rest.Seconds())-5))
+		profiled <- b.manager.Profile(ctx, b.profiles, "cpu-rest", fmt.Sprintf("profile?seconds=%d", int(b.rest.Seconds())-5))
 	}()
 	select {
 	case <-time.After(b.rest):
@@ -73,9 +74,9 @@ func (b *bench) rests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.found.atRest = after.since(before)
-	b.found.atRest.tenants, b.found.atRest.took = b.tenants, b.rest
-	fmt.Printf("%s\n  %s\n", b.found.atRest, b.found.atRest.writesByKind())
+	b.found.atRest = after.Since(before)
+	b.found.atRest.Number, b.found.atRest.Took = b.tenants, b.rest
+	fmt.Printf("%s\n  %s\n", line(b.found.atRest), b.found.atRest.WritesByKind())
 	return <-profiled
 }
 
@@ -101,7 +102,7 @@ func (b *bench) edit(ctx context.Context) (time.Duration, error) {
 	var began time.Time
 	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
 		began = time.Now()
-		err := b.stage.client.Patch(ctx, &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, patch)
+		err := b.stage.Client.Patch(ctx, &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, patch)
 		if apierrors.IsInternalError(err) { // The webhook does not answer yet.
 			return false, nil
 		}
@@ -130,9 +131,9 @@ func (b *bench) restarted(ctx context.Context, began time.Time) error {
 	if err != nil {
 		return err
 	}
-	after.toEtcds, after.toAPIs = after.toEtcds-b.before.toEtcds, after.toAPIs-b.before.toAPIs
-	b.found.restart = cost{state: after, tenants: b.tenants, took: idle.Sub(began)}
-	fmt.Printf("idle %s after the restart\n%s\n  %s\n  %s\n", b.found.restart.took.Round(time.Millisecond), b.found.restart, b.found.restart.writesByKind(), b.changes.take())
+	after.ToEtcds, after.ToAPIs = after.ToEtcds-b.before.ToEtcds, after.ToAPIs-b.before.ToAPIs
+	b.found.restart = manager.Cost{State: after, Number: b.tenants, Took: idle.Sub(began)}
+	fmt.Printf("idle %s after the restart\n%s\n  %s\n  %s\n", b.found.restart.Took.Round(time.Millisecond), line(b.found.restart), b.found.restart.WritesByKind(), b.changes.take())
 	return nil
 }
 
@@ -142,9 +143,9 @@ func (b *bench) again(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	b.before = before.counts
+	b.before = before.Counts
 	b.changes.take()
-	if err := b.manager.stop(ctx); err != nil {
+	if err := b.manager.Stop(ctx); err != nil {
 		return time.Time{}, err
 	}
 	b.stage.host.ForgetAsked()
@@ -153,7 +154,7 @@ func (b *bench) again(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	b.manager = m
-	return m.started, nil
+	return m.Started, nil
 }
 
 // editDuringRestart edits a tenant as soon as a manager that was started anew serves webhooks.
