@@ -357,6 +357,15 @@ bench-scale: check-go ## What the control plane manager takes for TENANTS=1000 s
 	go build -o bin/bench-scale ./test/bench/scale
 	$(ENVTEST_ASSETS) bin/bench-scale --tenants=$(TENANTS) $(SCALE_FLAGS)
 
+CLUSTERS ?= 1000
+MACHINES ?= 10000
+.PHONY: bench-scale-bootstrap
+bench-scale-bootstrap: check-go ## What the bootstrap manager takes for CLUSTERS=1000 with MACHINES=10000, both simulated: time, memory, requests, a restart
+	go run ./hack/envtest-assets bin/envtest
+	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
+	go build -o bin/bench-scale-bootstrap ./test/bench/scale/bootstrap
+	$(ENVTEST_ASSETS) bin/bench-scale-bootstrap --clusters=$(CLUSTERS) --machines=$(MACHINES) $(SCALE_FLAGS)
+
 .PHONY: bench-join
 bench-join: lab-up bin/kok-software ## Time from the creation of a Machine until its Node is ready: alone, five together, and five that install their software
 	go build -o bin/bench-join ./test/bench/join

@@ -43,7 +43,7 @@ func lists() []list {
 			{name: "test-reproducible", target: "test-reproducible", usual: 15 * time.Minute},
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
-			contracts, scale,
+			contracts, scale, scaleBootstrap,
 		}, everySpec, quick, []step{capi, conformance, quickstart}), figures: slices.Concat(ratioFigures(), scaleFigures, securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, kubeadmFigures, faultFigures, backupFigures, formerDataFigures)},
 		{name: "bench", steps: []step{
 			{name: "bench-create", target: "bench-create", usual: 8 * time.Minute},
@@ -52,6 +52,7 @@ func lists() []list {
 			{name: "bench-footprint", target: "bench-footprint", usual: 50 * time.Minute},
 			{name: "bench-lb", target: "bench-lb", usual: 15 * time.Minute},
 			{name: "bench-scale", target: "bench-scale", usual: 40 * time.Minute},
+			{name: "bench-scale-bootstrap", target: "bench-scale-bootstrap", usual: 40 * time.Minute},
 		}, figures: benchFigures},
 		{name: "bench-quick", steps: quick, figures: ratioFigures()},
 		{name: "bench-upgrade", steps: []step{
@@ -162,7 +163,11 @@ var (
 	join        = step{name: "bench-join", target: "bench-join", usual: 10 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}
 	// scale shows that the benchmark of the manager's scale works, with few tenants. What it counts does not depend on their number.
-	scale     = step{name: "bench-scale", target: "bench-scale", args: []string{"TENANTS=20", "SCALE_FLAGS=--first=10 --rest=20s"}, usual: 3 * time.Minute}
+	scale = step{name: "bench-scale", target: "bench-scale", args: []string{"TENANTS=20", "SCALE_FLAGS=--first=10 --rest=20s"}, usual: 3 * time.Minute}
+	// scaleBootstrap is the same for the bootstrap manager.
+	scaleBootstrap = step{
+		name: "bench-scale-bootstrap", target: "bench-scale-bootstrap", args: []string{"CLUSTERS=20", "MACHINES=100", "SCALE_FLAGS=--first=40 --rest=20s"}, usual: 2 * time.Minute,
+	}
 	contracts = step{name: "contracts", target: "test-contracts", usual: 10 * time.Minute}
 	// quickstart is the last: its tenant stays.
 	quickstart  = step{name: "quickstart", target: "quickstart", usual: 3 * time.Minute}

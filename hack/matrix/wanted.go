@@ -187,7 +187,7 @@ var (
 		anything("tenant_ha_mib", "tenant_small_mib"),
 		exactly(0, "create_restarts", "upgrade_failed_requests", "upgrade_lost_writes"), scaleFigures,
 	)
-	scaleFigures = exactly(0, "manager_restart_writes", "manager_idle_writes")
+	scaleFigures = exactly(0, "manager_restart_writes", "manager_idle_writes", "bootstrap_restart_writes", "bootstrap_idle_writes")
 	houseFigures = slices.Concat(
 		anything("product_lines", "test_lines", "breaks_total", "breaks_caught"),
 		exactly(0, "packages_over_2000_lines", "provider_upgrade_pod_restarts"), shown(atMost(3, "component_places")),

@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -11,14 +12,19 @@ import (
 	"net/http"
 	urlpath "path"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // maxBody is more than any object that a manager writes to a tenant.
@@ -28,9 +34,13 @@ const maxBody = 4 << 20
 type api struct {
 	certificate tls.Certificate
 	asked       atomic.Bool
+	// discovery answers what is asked of kinds; nil answers nothing.
+	discovery func(*http.Request) (kind string, body []byte, err error)
 
-	lock    sync.Mutex
-	objects map[string][]byte
+	lock     sync.Mutex
+	objects  map[string][]byte
+	version  int
+	watchers map[*watcher]bool
 }
 
 type apiKey struct{}
@@ -46,6 +56,7 @@ func (h *Host) newAPIServer() *http.Server {
 			}
 			return ctx
 		},
+		ConnState: h.count,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if a, ok := r.Context().Value(apiKey{}).(*api); ok {
 				a.ServeHTTP(w, r)
@@ -61,26 +72,44 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("ok"))
 		return
 	}
+	asks, err := paths.NewRequestInfo(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	status, answer := a.answer(r, body)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(answer)
+	switch {
+	case asks.Verb == "watch":
+		a.watch(w, r)
+	case !asks.IsResourceRequest && a.discovery != nil:
+		a.discover(w, r)
+	default:
+		status, answer := a.answer(r, asks, body)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write(answer)
+	}
 }
 
 // paths tell a list from an object, as an API server does.
 var paths = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-func (a *api) answer(r *http.Request, body []byte) (status int, answer []byte) {
-	asks, err := paths.NewRequestInfo(r)
+func (a *api) discover(w http.ResponseWriter, r *http.Request) {
+	kind, answer, err := a.discovery(r)
 	if err != nil {
-		return http.StatusBadRequest, failure("BadRequest", http.StatusBadRequest)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
 	}
-	method, path := r.Method, r.URL.Path
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(answer)
+}
+
+func (a *api) answer(r *http.Request, asks *request.RequestInfo, body []byte) (status int, answer []byte) {
+	method, path := r.Method, strings.TrimSuffix(r.URL.Path, "/"+asks.Subresource)
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	switch method {
@@ -92,27 +121,77 @@ func (a *api) answer(r *http.Request, body []byte) (status int, answer []byte) {
 			return http.StatusOK, object
 		}
 		return http.StatusNotFound, failure("NotFound", http.StatusNotFound)
-	case http.MethodPost, http.MethodPatch:
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(body); err != nil {
+	case http.MethodPost, http.MethodPatch, http.MethodPut:
+		object, err := decoded(body)
+		if err != nil {
 			return http.StatusBadRequest, failure("BadRequest", http.StatusBadRequest)
 		}
 		if method == http.MethodPost {
 			path += "/" + object.GetName()
 		}
-		object.SetUID(uuid.NewUUID())
-		object.SetResourceVersion("1")
-		sent, err := object.MarshalJSON()
-		if err != nil {
-			return http.StatusInternalServerError, failure("InternalError", http.StatusInternalServerError)
-		}
-		a.objects[path] = sent
-		return http.StatusCreated, sent
+		return a.write(method, path, object)
 	case http.MethodDelete:
-		delete(a.objects, path)
+		a.remove(path)
 		return http.StatusOK, failure("", http.StatusOK)
 	}
 	return http.StatusMethodNotAllowed, failure("MethodNotAllowed", http.StatusMethodNotAllowed)
+}
+
+// write keeps an object as it was sent; the caller holds the lock.
+func (a *api) write(method, path string, object *unstructured.Unstructured) (status int, answer []byte) {
+	was := &unstructured.Unstructured{}
+	there := a.objects[path] != nil && was.UnmarshalJSON(a.objects[path]) == nil
+	switch {
+	case there && method == http.MethodPost:
+		return http.StatusConflict, failure("AlreadyExists", http.StatusConflict)
+	case there && method == http.MethodPut && object.GetResourceVersion() != was.GetResourceVersion():
+		return http.StatusConflict, failure("Conflict", http.StatusConflict)
+	}
+	if sent, err := a.keep(path, object, there); err == nil {
+		return http.StatusCreated, sent
+	}
+	return http.StatusInternalServerError, failure("InternalError", http.StatusInternalServerError)
+}
+
+// keep keeps an object, and tells those who watch; the caller holds the lock.
+func (a *api) keep(path string, object *unstructured.Unstructured, there bool) ([]byte, error) {
+	a.version++
+	object.SetUID(uuid.NewUUID())
+	object.SetResourceVersion(strconv.Itoa(a.version))
+	sent, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	a.objects[path] = sent
+	kind := watch.Added
+	if there {
+		kind = watch.Modified
+	}
+	a.tell(path, kind, sent)
+	return sent, nil
+}
+
+// remove forgets an object, and tells those who watch; the caller holds the lock.
+func (a *api) remove(path string) {
+	if object := a.objects[path]; object != nil {
+		delete(a.objects, path)
+		a.tell(path, watch.Deleted, object)
+	}
+}
+
+// decoded is an object that was sent as JSON, or by protobuf as clients send the kinds of Kubernetes.
+func decoded(body []byte) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
+		return object, object.UnmarshalJSON(body)
+	}
+	typed, kind, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	object.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	object.SetGroupVersionKind(*kind)
+	return object, err
 }
 
 // list answers with the objects below a path. Their list has no kind: a client takes the one that it asked for.
@@ -129,7 +208,7 @@ func (a *api) list(path, selector string) (status int, answer []byte) {
 		}
 		items = append(items, a.objects[at])
 	}
-	answer, err = json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+	answer, err = json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(a.version)}, "items": items})
 	if err != nil {
 		return http.StatusInternalServerError, failure("InternalError", http.StatusInternalServerError)
 	}

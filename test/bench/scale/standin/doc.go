@@ -8,7 +8,9 @@
 //
 // A member of etcd answers by etcd's own protocol, with the certificate that the manager gave to it: how it is, who the members
 // are, no alarm, and one hash for all. Nothing can be changed. A tenant's API is ready, and keeps objects that are applied, read and
-// deleted, whole as they were sent: it checks nothing, merges nothing and has no watches.
+// deleted, whole as they were sent: it checks nothing and merges nothing. A watch begins with what is there, and tells what comes.
+//
+// Tenants are such APIs alone, for the benchmark of the bootstrap manager. What they answer about kinds is what an API server answers.
 //
 // It deletes no pods, follows no other template, fails nothing, and knows no garbage collector, no endpoints and no events of pods.
 package standin

@@ -47,8 +47,10 @@ type Host struct {
 	served sync.Map // of places by their address
 	// toEtcds and toAPIs count TLS handshakes.
 	toEtcds, toAPIs atomic.Int64
-	ended           chan error
-	cancel          context.CancelFunc
+	// openAPIs are the connections to APIs that are open now.
+	openAPIs atomic.Int64
+	ended    chan error
+	cancel   context.CancelFunc
 }
 
 // New makes a Host for the cluster that access reaches as an administrator.
@@ -153,6 +155,16 @@ func (h *Host) placeOf(local net.Addr) (*place, error) {
 
 // Connections counts the connections to etcds and to tenants' APIs that were ever made.
 func (h *Host) Connections() (etcds, apis int64) { return h.toEtcds.Load(), h.toAPIs.Load() }
+
+// count counts connections to APIs while they are open.
+func (h *Host) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		h.openAPIs.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		h.openAPIs.Add(-1)
+	}
+}
 
 // Asked counts the tenants' APIs that were asked since they were last counted from anew, and the etcds.
 func (h *Host) Asked() (apis, etcds int) {
