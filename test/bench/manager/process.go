@@ -125,6 +125,12 @@ func (p *Process) Usage() (Usage, error) {
 	return Usage{CPU: stat.CPUTime(), Peak: float64(status.VmHWM) / mebibyte, Resident: float64(status.VmRSS) / mebibyte}, nil
 }
 
+// Collect has the program collect its garbage, so that its metrics tell what is live.
+func (p *Process) Collect(ctx context.Context) error {
+	_, err := get(ctx, "http://"+p.profiler+"/debug/pprof/heap?gc=1")
+	return err
+}
+
 // Profile keeps a profile of the program in a folder, or nowhere when the folder is empty; what names it, and path is that of
 // net/http/pprof.
 func (p *Process) Profile(ctx context.Context, folder, what, path string) error {

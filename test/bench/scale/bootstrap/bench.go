@@ -92,17 +92,23 @@ func (b *bench) connect(ctx context.Context) error {
 	if _, err := b.idleSince(ctx, "before the first Cluster", 0, 0); err != nil {
 		return err
 	}
+	if err := b.manager.Collect(ctx); err != nil {
+		return err
+	}
 	before, err := b.state(ctx)
 	if err != nil {
 		return err
 	}
-	b.found.empty = before.Usage
+	b.found.empty, b.found.emptyHeap = before.Usage, before.Heap
 	began := time.Now()
 	if err := each(ctx, appliers, 0, b.clusters, b.makeCluster); err != nil {
 		return err
 	}
 	idle, err := b.idleSince(ctx, "with all Clusters", b.clusters, 0)
 	if err != nil {
+		return err
+	}
+	if err := b.manager.Collect(ctx); err != nil {
 		return err
 	}
 	after, err := b.state(ctx)

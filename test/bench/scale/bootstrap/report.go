@@ -8,7 +8,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
-// renewals is how the manager's writes call a token that is renewed: it was made and not used for half of its life.
+// renewals is how the manager's writes call a token that is renewed: it was made and not used for half of its life. A reconcile that makes
+// what is there already renews it, too.
 const renewals = "update Secret in tenants"
 
 // line is what Clusters or Machines cost, for people.
@@ -22,6 +23,8 @@ type results struct {
 	clusters, machines int
 	// empty is before the first Cluster, settled is with all Machines.
 	empty, settled manager.Usage
+	// emptyHeap is in MiB.
+	emptyHeap float64
 	// connected is with all Clusters. first and rest are the two waves of Machines, all is both.
 	connected, first, rest, all, atRest, restart manager.Cost
 	// joining is how long Machines took to join, once they had their data Secrets.
@@ -71,6 +74,8 @@ func (r *results) beside() []figures.Figure {
 		one(fmt.Sprintf("bootstrap_cost_ratio_%d", r.machines), r.ratio(), 2, "times the processor time of one of the first Machines"),
 		one("bootstrap_mib_per_cluster", (r.connected.Peak-r.empty.Resident)/float64(r.clusters), 2, "MiB a Cluster, at the peak without Machines"),
 		one("bootstrap_mib_per_machine", (r.settled.Peak-r.connected.Peak)/float64(r.machines), 3, "MiB more a Machine, at the peak"),
+		one("bootstrap_live_mib_per_cluster", r.connected.Each(r.connected.Heap-r.emptyHeap), 3, "MiB that a Cluster keeps on the heap"),
+		one("bootstrap_live_kib_per_machine", (r.atRest.Heap-r.connected.Heap)*1024/float64(r.machines), 1, "KiB more that a Machine keeps"),
 		one("bootstrap_goroutines_per_cluster", r.atRest.Each(r.atRest.Goroutines), 1, "goroutines at rest"),
 		one("bootstrap_connections_per_cluster", r.atRest.Each(r.open), 2, "connections to the tenant at rest"),
 		one("bootstrap_idle_cores", r.atRest.CPU/r.atRest.Took.Seconds(), 3, "cores at rest"),

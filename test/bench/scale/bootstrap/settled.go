@@ -64,6 +64,9 @@ func (b *bench) rests(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if err := b.manager.Collect(ctx); err != nil {
+		return err
+	}
 	after, err := b.state(ctx)
 	if err != nil {
 		return err
