@@ -79,7 +79,7 @@ func run(ctx context.Context, opts *options) error {
 
 // setUp registers the controllers.
 func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
-	gate, err := tenantapi.NewGate(ctx, &tenantapi.Guards{})
+	gate, err := tenantapi.NewGate(ctx, &tenantapi.Guards{}, tenantKinds...)
 	if err != nil {
 		return err
 	}

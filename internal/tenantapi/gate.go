@@ -28,6 +28,7 @@ type Gate struct {
 	listener net.Listener
 	server   *http.Server
 	guards   *Guards
+	kinds    kinds
 
 	lock sync.Mutex
 	// connections has the connections by tenant, byName the same by their names.
@@ -40,20 +41,27 @@ type Gate struct {
 // connection is the way to the API server of one tenant.
 type connection struct {
 	name, host string
-	content    [32]byte
-	proxy      *httputil.ReverseProxy
-	transport  *http.Transport
-	guard      *Guard
+	// base is the path of the server's address.
+	base      string
+	content   [32]byte
+	proxy     *httputil.ReverseProxy
+	transport *http.Transport
+	guard     *Guard
 }
 
-// NewGate listens on loopback until the context ends. It serves once it is started.
-func NewGate(ctx context.Context, guards *Guards) (*Gate, error) {
+// NewGate listens on loopback until the context ends. It serves once it is started. Its clients find the given kinds in each tenant, and no
+// others; without any, the kinds that each tenant has.
+func NewGate(ctx context.Context, guards *Guards, all ...Kind) (*Gate, error) {
+	answers, err := answersAbout(all)
+	if err != nil {
+		return nil, err
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for connections to tenants: %w", err)
 	}
 	g := &Gate{
-		listener: listener, guards: guards,
+		listener: listener, guards: guards, kinds: answers,
 		connections: map[client.ObjectKey]*connection{}, byName: map[string]*connection{}, problems: map[client.ObjectKey]string{},
 	}
 	g.server = &http.Server{Handler: g, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
@@ -146,7 +154,7 @@ func newConnection(guard *Guard, config *rest.Config) (*connection, error) {
 		return nil, fmt.Errorf("use its credentials: %w", err)
 	}
 	return &connection{
-		name: rand.Text(), host: server.Host, transport: transport, guard: guard,
+		name: rand.Text(), host: server.Host, base: server.Path, transport: transport, guard: guard,
 		proxy: &httputil.ReverseProxy{
 			Rewrite: func(request *httputil.ProxyRequest) {
 				request.Out.URL.Scheme, request.Out.URL.Host, request.Out.Host = server.Scheme, server.Host, server.Host
@@ -171,6 +179,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		fail(w, http.StatusUnauthorized, "the connection to the tenant ended")
 	case request.Method == http.MethodConnect || request.URL.Host != known.host:
 		fail(w, http.StatusForbidden, "a connection to a tenant leads to its API server alone")
+	case g.kinds.answer(w, request, known.base):
 	default:
 		known.proxy.ServeHTTP(w, request)
 	}
@@ -196,6 +205,7 @@ func fail(w http.ResponseWriter, code int, message string) {
 var reasons = map[int]metav1.StatusReason{
 	http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
 	http.StatusForbidden:    metav1.StatusReasonForbidden,
+	http.StatusNotFound:     metav1.StatusReasonNotFound,
 	http.StatusBadGateway:   metav1.StatusReasonServiceUnavailable,
 }
 

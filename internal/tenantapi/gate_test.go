@@ -37,10 +37,10 @@ func serveGate(t *testing.T) *gated {
 	return serveGateBy(t, clock.RealClock{})
 }
 
-func serveGateBy(t *testing.T, by clock.PassiveClock) *gated {
+func serveGateBy(t *testing.T, by clock.PassiveClock, kinds ...Kind) *gated {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	gate, err := NewGate(ctx, &Guards{Clock: by})
+	gate, err := NewGate(ctx, &Guards{Clock: by}, kinds...)
 	if err != nil {
 		t.Fatal(err)
 	}
