@@ -98,13 +98,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, config); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
+	s := &scope{config: config, machine: machine, cluster: cluster}
+	if late, err := r.cacheIsLate(ctx, s); late || err != nil {
+		return ctrl.Result{}, err
+	}
 	helper, err := patch.NewHelper(config, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	defer func() { reterr = errors.Join(reterr, write(ctx, helper, config, reterr == nil)) }()
 
-	return r.reconcile(ctx, &scope{config: config, machine: machine, cluster: cluster})
+	return r.reconcile(ctx, s)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, error) {

@@ -75,6 +75,23 @@ func (r *Reconciler) liveSecret(ctx context.Context, s *scope) (*corev1.Secret, 
 	return live, nil
 }
 
+// cacheIsLate reports whether the bootstrap data was handed out and the cache does not show it yet, though it shows the Secret with them. The
+// event of the Secret wakes the controller before that of the config comes, and all would be made again for nothing.
+func (r *Reconciler) cacheIsLate(ctx context.Context, s *scope) (bool, error) {
+	if s.created() {
+		return false, nil
+	}
+	key := client.ObjectKeyFromObject(s.config)
+	if err := r.Client.Get(ctx, key, &corev1.Secret{}); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	live := &bootstrapv1.KOKConfig{}
+	if err := r.APIReader.Get(ctx, key, live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return (&scope{config: live}).created(), nil
+}
+
 func (r *Reconciler) writeSecret(ctx context.Context, s *scope, live *corev1.Secret, in *cloudinit.Input) error {
 	document, err := cloudinit.Render(*in)
 	if err != nil {
