@@ -101,12 +101,14 @@ func (t *tokenOwners) ownerOf(id string) (Joining, error) {
 func (r *Reconciler) ownersByKOK(ctx context.Context, namespace string, machines []clusterv1.Machine) (kokOwners, error) {
 	owners := kokOwners{byToken: map[string]Joining{}}
 	configs := &bootstrapv1.KOKConfigList{}
-	if err := r.Client.List(ctx, configs, client.InNamespace(namespace)); err != nil {
+	// A namespace may have the configs of thousands of Clusters, and nothing of them is changed here: they are not copied.
+	if err := r.Client.List(ctx, configs, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return owners, fmt.Errorf("list the KOKConfigs in namespace %s: %w", namespace, err)
 	}
+	named := byName(machines)
 	for i := range configs.Items {
 		config := &configs.Items[i]
-		machine := ownerOf(config, machines)
+		machine := ownerOf(config, named)
 		switch id := config.Status.BootstrapToken.ID; {
 		case machine == nil:
 		case id != "":
@@ -129,10 +131,10 @@ func (r *Reconciler) ownersByKubeadm(ctx context.Context, namespace string, mach
 	if err != nil {
 		return nil, fmt.Errorf("list the KubeadmConfigs in namespace %s: %w", namespace, err)
 	}
-	owners := map[string]Joining{}
+	owners, named := map[string]Joining{}, byName(machines)
 	for i := range configs.Items {
 		config := &configs.Items[i]
-		machine := ownerOf(config, machines)
+		machine := ownerOf(config, named)
 		if machine == nil {
 			continue
 		}
@@ -154,14 +156,19 @@ func addOwner(owners map[string]Joining, id string, owner Joining) {
 	}
 }
 
+func byName(machines []clusterv1.Machine) map[string]*clusterv1.Machine {
+	named := make(map[string]*clusterv1.Machine, len(machines))
+	for i := range machines {
+		named[machines[i].Name] = &machines[i]
+	}
+	return named
+}
+
 // ownerOf is the Machine of the Cluster that a configuration belongs to; nil for none.
-func ownerOf(config client.Object, machines []clusterv1.Machine) *clusterv1.Machine {
+func ownerOf(config client.Object, machines map[string]*clusterv1.Machine) *clusterv1.Machine {
 	for _, owner := range config.GetOwnerReferences() {
-		if owner.Kind != "Machine" {
-			continue
-		}
-		if i := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return m.Name == owner.Name }); i >= 0 {
-			return &machines[i]
+		if machine := machines[owner.Name]; machine != nil && owner.Kind == "Machine" {
+			return machine
 		}
 	}
 	return nil

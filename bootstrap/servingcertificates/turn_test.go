@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -12,6 +13,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 )
 
 // many are copies of a request, with names of their own.
@@ -110,5 +113,26 @@ func TestManyFirstRequestsReadConfigurationsAtMostOnce(t *testing.T) {
 				t.Errorf("KubeadmConfigs were listed %d times, want %d", lists, test.lists)
 			}
 		})
+	}
+}
+
+// A namespace may have the configs of thousands of Clusters: to copy them all for each machine that joins takes a manager's time.
+func TestConfigsOfOthersAreNotCopied(t *testing.T) {
+	management := []client.Object{cluster(func(*clusterv1.Cluster) {}), joiningMachine("w1"), kokConfig("w1", "aaaaaa")}
+	r, _ := between(t, management, firstRequest(t, "aaaaaa", "w1"))
+	copied := 0
+	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, is := list.(*bootstrapv1.KOKConfigList); is && !slices.Contains(options, client.ListOption(client.UnsafeDisableDeepCopy)) {
+				copied++
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(management[0])}); err != nil {
+		t.Fatal(err)
+	}
+	if copied > 0 {
+		t.Errorf("all KOKConfigs of the namespace were copied %d times", copied)
 	}
 }
