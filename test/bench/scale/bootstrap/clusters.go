@@ -23,8 +23,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 )
 
-// tenantPort is where tenants' APIs are served, each at an address of its own.
-const tenantPort = 6443
+// tenantPort is where tenants' APIs are served, each at an address of its own. A host cluster on this machine may have port 6443.
+const tenantPort = 26443
 
 // tenant is a Cluster with the API of its tenant.
 type tenant struct {
