@@ -293,7 +293,7 @@ bench-create: lab-up ## Time from apply to a usable control plane, beside the sa
 	bin/bench-create $(CREATE_FLAGS)
 
 .PHONY: bench
-bench: check-machine ## Everything that docs/performance.md has figures of, beside their targets: creation, upgrade, joins, memory, the load balancer, 1,000 tenants; two hours
+bench: check-machine ## Everything that docs/performance.md has figures of, beside their targets: creation, upgrade, joins, memory, the load balancer, 1,000 tenants, 10,000 workers; three hours
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench
 
 .PHONY: bench-quick
