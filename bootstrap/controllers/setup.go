@@ -39,6 +39,7 @@ func Cache() map[client.Object]cache.ByObject {
 		&clusterv1.Machine{}: {Transform: cache.TransformStripManagedFields()},
 		&clusterv1.Cluster{}: {Transform: cache.TransformStripManagedFields()},
 
+		&bootstrapv1.KOKConfig{}:   {Transform: cache.TransformStripManagedFields()},
 		&bootstrapv1.KOKSoftware{}: {Transform: cache.TransformStripManagedFields()},
 	}
 }
