@@ -40,6 +40,7 @@ func (c Cost) And(later Cost) Cost {
 	for number, was := range map[*float64]float64{
 		&total.CPU: c.CPU, &total.Reconciles: c.Reconciles, &total.Errors: c.Errors, &total.Requests: c.Requests, &total.Tenants: c.Tenants,
 		&total.ToEtcds: c.ToEtcds, &total.ToAPIs: c.ToAPIs, &total.Writes: c.Writes, &total.TenantWrites: c.TenantWrites,
+		&total.Lists: c.Lists,
 	} {
 		*number += was
 	}

@@ -9,6 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"k8s.io/client-go/kubernetes"
 )
 
 // Counts are what the manager's own metrics say since it started.
@@ -26,6 +27,9 @@ type Counts struct {
 	Wrote map[string]float64
 	// ToEtcds and ToAPIs are the connections that were made to etcds and to tenants' APIs, as what stands in for these counts.
 	ToEtcds, ToAPIs float64
+	// Lists are those that the management cluster's API server answered, to whomever. For a list by labels it looks at every object of the
+	// namespace.
+	Lists float64
 	// Waiting are objects that wait for a reconcile, or are in one.
 	Waiting float64
 	// Heap is what the last garbage collection left, in MiB.
@@ -44,8 +48,7 @@ func (p *Process) Counts(ctx context.Context) (Counts, error) {
 }
 
 func countsOf(text []byte, apiServer string, controllers ...string) (Counts, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	families, err := parse(text)
 	if err != nil {
 		return Counts{}, fmt.Errorf("read the manager's metrics: %w", err)
 	}
@@ -79,6 +82,32 @@ func countsOf(text []byte, apiServer string, controllers ...string) (Counts, err
 		Goroutines:   sum(families["go_goroutines"], all),
 		Descriptors:  sum(families["process_open_fds"], all),
 	}, nil
+}
+
+func parse(text []byte) (map[string]*dto.MetricFamily, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(text))
+}
+
+// Lists asks the API server how many lists it has answered.
+func (s *Stage) Lists(ctx context.Context) (float64, error) {
+	clients, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		return 0, err
+	}
+	text, err := clients.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the API server's metrics: %w", err)
+	}
+	return listsOf(text)
+}
+
+func listsOf(text []byte) (float64, error) {
+	families, err := parse(text)
+	if err != nil {
+		return 0, fmt.Errorf("read the API server's metrics: %w", err)
+	}
+	return sum(families["apiserver_request_total"], func(m *dto.Metric) bool { return label(m, "verb") == "LIST" }), nil
 }
 
 func not(is func(*dto.Metric) bool) func(*dto.Metric) bool {
@@ -115,6 +144,7 @@ func (c Counts) Since(before Counts) Counts {
 	for number, was := range map[*float64]float64{
 		&after.Reconciles: before.Reconciles, &after.Errors: before.Errors, &after.Requests: before.Requests, &after.Tenants: before.Tenants,
 		&after.Writes: before.Writes, &after.TenantWrites: before.TenantWrites, &after.ToEtcds: before.ToEtcds, &after.ToAPIs: before.ToAPIs,
+		&after.Lists: before.Lists,
 	} {
 		*number -= was
 	}

@@ -46,6 +46,18 @@ func TestCountsAreOfTheControllerAndByWhoAnswers(t *testing.T) {
 	}
 }
 
+func TestListsAreThoseOfAllKindsAndAnswers(t *testing.T) {
+	got, err := listsOf([]byte(`# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",resource="pods",verb="LIST"} 3
+apiserver_request_total{code="403",resource="secrets",verb="LIST"} 1
+apiserver_request_total{code="200",resource="pods",verb="WATCH"} 20
+apiserver_request_total{code="200",resource="pods",verb="GET"} 300
+`))
+	if err != nil || got != 4 {
+		t.Errorf("%v lists, %v", got, err)
+	}
+}
+
 func TestTwoCostsAddUp(t *testing.T) {
 	first := Cost{Number: 100, Took: time.Minute, State: State{Usage: Usage{CPU: 20, Peak: 500}, Counts: Counts{Requests: 7, TenantWrites: 2}}}
 	later := Cost{Number: 200, Took: time.Second, State: State{Usage: Usage{CPU: 44, Peak: 700}, Counts: Counts{Requests: 3, TenantWrites: 1}}}

@@ -226,6 +226,10 @@ func (b *bench) state(ctx context.Context) (manager.State, error) {
 		return manager.State{}, err
 	}
 	counted, err := b.manager.Counts(ctx)
+	if err != nil {
+		return manager.State{}, err
+	}
+	counted.Lists, err = b.stage.Lists(ctx)
 	etcds, apis := b.stage.host.Connections()
 	counted.ToEtcds, counted.ToAPIs = float64(etcds), float64(apis)
 	return manager.State{Usage: used, Counts: counted}, err

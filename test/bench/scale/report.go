@@ -11,8 +11,8 @@ import (
 
 // line is what tenants cost, for people.
 func line(c manager.Cost) string {
-	return fmt.Sprintf("  %d tenants in %.1f s; a tenant: %.3f CPU-s, %.1f reconciles, %.1f requests, %.1f writes, %.1f requests and %.1f writes to its API, %.1f connections to its etcds and %.1f to its API; %.0f errors of reconciles; %.0f MiB resident, %.0f at most, %.0f live on the heap",
-		c.Number, c.Took.Seconds(), c.Each(c.CPU), c.Each(c.Reconciles), c.Each(c.Requests), c.Each(c.Writes), c.Each(c.Tenants), c.Each(c.TenantWrites), c.Each(c.ToEtcds), c.Each(c.ToAPIs), c.Errors, c.Resident, c.Peak, c.Heap)
+	return fmt.Sprintf("  %d tenants in %.1f s; a tenant: %.3f CPU-s, %.1f reconciles, %.1f requests, %.1f writes, %.1f lists, %.1f requests and %.1f writes to its API, %.1f connections to its etcds and %.1f to its API; %.0f errors of reconciles; %.0f MiB resident, %.0f at most, %.0f live on the heap",
+		c.Number, c.Took.Seconds(), c.Each(c.CPU), c.Each(c.Reconciles), c.Each(c.Requests), c.Each(c.Writes), c.Each(c.Lists), c.Each(c.Tenants), c.Each(c.TenantWrites), c.Each(c.ToEtcds), c.Each(c.ToAPIs), c.Errors, c.Resident, c.Peak, c.Heap)
 }
 
 // results are all that was measured.
@@ -59,6 +59,8 @@ func (r *results) beside() []figures.Figure {
 		figures.New("manager_cpu_seconds_per_tenant", text(r.all.Each(r.all.CPU)), "CPU-s to make one"),
 		figures.New("manager_requests_per_tenant", text(r.all.Each(r.all.Requests)), "requests to make one"),
 		figures.New("manager_writes_per_tenant", text(r.all.Each(r.all.Writes)), "writes to make one"),
+		figures.New("manager_lists_per_tenant", text(r.all.Each(r.all.Lists)), "lists by the API server to make one"),
+		figures.New("manager_idle_lists_per_tenant", text(r.atRest.Each(r.atRest.Lists)/r.atRest.Took.Minutes()), "lists by the API server a minute at rest"),
 		figures.New("manager_reconciles_per_tenant", text(r.all.Each(r.all.Reconciles)), "reconciles to make one"),
 		figures.New("manager_idle_connections_per_tenant", text(r.atRest.Each(r.atRest.ToEtcds+r.atRest.ToAPIs)/r.atRest.Took.Minutes()), "connections a minute at rest"),
 		figures.New("manager_idle_writes", fmt.Sprintf("%.0f", r.atRest.Written()), "writes at rest"),

@@ -131,7 +131,7 @@ func (b *bench) restarted(ctx context.Context, began time.Time) error {
 	if err != nil {
 		return err
 	}
-	after.ToEtcds, after.ToAPIs = after.ToEtcds-b.before.ToEtcds, after.ToAPIs-b.before.ToAPIs
+	after.ToEtcds, after.ToAPIs, after.Lists = after.ToEtcds-b.before.ToEtcds, after.ToAPIs-b.before.ToAPIs, after.Lists-b.before.Lists
 	b.found.restart = manager.Cost{State: after, Number: b.tenants, Took: idle.Sub(began)}
 	fmt.Printf("idle %s after the restart\n%s\n  %s\n  %s\n", b.found.restart.Took.Round(time.Millisecond), line(b.found.restart), b.found.restart.WritesByKind(), b.changes.take())
 	return nil
