@@ -112,6 +112,7 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 		"KOKConfigTemplate spec.template.spec.registryMirrors":           "",
 		"KOKConfigTemplate spec.template.spec.software.byVersion":        "",
 		"KOKConfigTemplate spec.template.spec.software.ref.name":         "",
+		"KOKControlPlane spec.hosting.portPool":                          "",
 		"KOKControlPlane spec.etcd.data.storage.storageClassName":        "",
 		"KOKControlPlane spec.etcd.events.storage.storageClassName":      "",
 	}
@@ -170,6 +171,11 @@ func variablesAtCreation(t *testing.T, blue *managed) {
 				"spec.kubeAPIServer.workload": `"Deployment"`, "spec.replicas": "2",
 			},
 			refused: map[string]string{"exposure": `"NodePort"`, "apiServerWorkload": `"DaemonSet"`},
+		},
+		"a port pool": {
+			values:  map[string]string{"portPool": `"north"`},
+			want:    fields{"spec.hosting.portPool": `"north"`},
+			refused: map[string]string{"portPool": `"south"`},
 		},
 		"another host cluster": {
 			endpoint: clusterv1.APIEndpoint{Host: "blue.example.com", Port: 6443},
@@ -303,6 +309,8 @@ func refusedVariables(t *testing.T, blue *managed) {
 		{"kubelet", `{"configuration":{"shutdownGracePeriodCriticalPods":"10s"}}`, "set that too"},
 		{"exposure", `"HostPort"`, "Unsupported value"},
 		{"apiServerWorkload", `"StatefulSet"`, "Unsupported value"},
+		{"portPool", `"North"`, "should match"},
+		{"portPool", `"north"`, "in another pool another control plane may have the same ports"},
 		{"hostKubeconfig", `""`, "at least 1 chars"},
 		{"hostKubeconfig", `"Eu_West"`, "should match"},
 		{"schedulerReplicas", "0", "greater than or equal to 1"},

@@ -155,7 +155,7 @@ func TestOneThingHasOneNameAndOneDefault(t *testing.T) {
 func TestVariablesOfTheTopologyTemplateSetThoseOfTheClass(t *testing.T) {
 	values := maps.Clone(needed)
 	for name, value := range map[string]string{
-		"SOFTWARE_MODE": "KOKSoftware", "SOFTWARE_BY_VERSION": "gpu", "SOFTWARE_REF": "site", "ETCD_STORAGE_CLASS_NAME": "local", "HOST_NODE_SELECTOR": "example.com/site: north, example.com/pool: tenants",
+		"SOFTWARE_MODE": "KOKSoftware", "SOFTWARE_BY_VERSION": "gpu", "SOFTWARE_REF": "site", "ETCD_STORAGE_CLASS_NAME": "local", "HOST_NODE_SELECTOR": "example.com/site: north, example.com/pool: tenants", "PORT_POOL": "north",
 		"WORKER_HOST_SELECTOR": "pool: workers", "REGISTRY_MIRRORS": `[{registry: registry.k8s.io, endpoints: [{url: "https://mirror.example.com"}]}]`,
 	} {
 		values[name] = value
@@ -175,7 +175,7 @@ func TestVariablesOfTheTopologyTemplateSetThoseOfTheClass(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"softwareMode": `"KOKSoftware"`, "softwareByVersion": `"gpu"`, "softwareRef": `{"name":"site"}`, "etcdStorageClassName": `"local"`, "hostNodeSelector": `{"example.com/pool":"tenants","example.com/site":"north"}`,
+		"softwareMode": `"KOKSoftware"`, "softwareByVersion": `"gpu"`, "softwareRef": `{"name":"site"}`, "etcdStorageClassName": `"local"`, "portPool": `"north"`, "hostNodeSelector": `{"example.com/pool":"tenants","example.com/site":"north"}`,
 		"workerHostSelector": `{"pool":"workers"}`, "registryMirrors": `[{"endpoints":[{"url":"https://mirror.example.com"}],"registry":"registry.k8s.io"}]`,
 	} {
 		if set[name] != want {

@@ -45,12 +45,16 @@ func TestTemplatesTakeLabelsAndAStorageClass(t *testing.T) {
 	for _, file := range append([]string{"cluster-template-control-plane.yaml"}, withWorkers...) {
 		t.Run(file, func(t *testing.T) {
 			objects := filledWith(t, file, map[string]string{
-				"HOST_NODE_SELECTOR": "example.com/site: north, example.com/pool: tenants", "ETCD_STORAGE_CLASS_NAME": "local",
+				"HOST_NODE_SELECTOR": "example.com/site: north, example.com/pool: tenants", "PORT_POOL": "north", "ETCD_STORAGE_CLASS_NAME": "local",
 				"ETCD_QUOTA_BACKEND_SIZE": "4Gi", "WORKER_HOST_SELECTOR": "pool: workers",
 			})
 			spec := one[*controlplanev1.KOKControlPlane](t, objects).Spec
 			if want := map[string]string{"example.com/site": "north", "example.com/pool": "tenants"}; !maps.Equal(spec.Hosting.NodeSelector, want) {
 				t.Errorf("hosts are %v", spec.Hosting.NodeSelector)
+			}
+			// On the pod network there are no ports of hosts.
+			if is := spec.Hosting.PortPool == "north"; is == spec.Hosting.OnPodNetwork() {
+				t.Errorf("the port pool is %q", spec.Hosting.PortPool)
 			}
 			for _, etcd := range []controlplanev1.EtcdClusterSpec{spec.Etcd.Data, spec.Etcd.Events.EtcdClusterSpec} {
 				if class := etcd.Storage.StorageClassName; class == nil || *class != "local" {

@@ -29,7 +29,8 @@ func (a *Adopter) Judge(ctx context.Context, allow patches.Allow, table *version
 		return patches.Stored{
 			Cluster: a.Cluster, Component: component, Hosted: described.Patches, HostNetwork: !a.Input.OnPodNetwork(),
 			FirstPort: a.ControlPlane.Spec.Hosting.Ports.First, User: a.ownUser(),
-			Allow: func(all patches.Additions) []string { return a.allowStored(ctx, component, all, allow, table) },
+			PortPool: a.ControlPlane.Spec.Hosting.PortPool,
+			Allow:    func(all patches.Additions) []string { return a.allowStored(ctx, component, all, allow, table) },
 		}
 	}
 	a.Revisions.Judge = func(component string, objects []client.Object) []string {

@@ -85,6 +85,7 @@ var changes = slices.Concat([]change{
 	{"hosting.nodeSelector", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.NodeSelector["pool"] = "other" }), everyone},
 	{"hosting.tolerations", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Tolerations = nil }), everyone},
 	{"hosting.ports", func(in *components.Input) { in.Spec.Hosting.Ports.First, in.Ports = 20100, ports.Of(20100) }, everyone},
+	{"hosting.portPool", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.PortPool = "other" }), everyone},
 	{"imageRepository", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.ImageRepository = "registry.example/other" }), everyone},
 	{"imagePullSecret", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.ImagePullSecret = "other" }), everyone},
 	{"encryptionAtRest.mode", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.EncryptionAtRest.Mode = controlplanev1.EncryptionNone }), nobody},

@@ -127,7 +127,7 @@ func TestEveryPodIsConfined(t *testing.T) {
 			"is on the network of its mode":             pod.HostNetwork == !in.OnPodNetwork(),
 			"resolves names as its host does":           pod.DNSPolicy == corev1.DNSDefault,
 			"has the priority class":                    pod.PriorityClassName == components.PriorityClassName,
-			"is on the chosen host nodes":               maps.Equal(pod.NodeSelector, in.Spec.Hosting.NodeSelector) && len(pod.NodeSelector) > 0,
+			"is on the chosen host nodes":               maps.Equal(pod.NodeSelector, in.Spec.Hosting.HostNodeLabels()) && len(pod.NodeSelector) > 0,
 			"changes with its spec only":                changesWithItsSpecOnly(template),
 			"is spread without being held back":         in.OnPodNetwork() || spreadSoftly(pod),
 			"has volumes of the host nowhere":           !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }),

@@ -45,8 +45,8 @@ func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, sp
 		pod.ImagePullSecrets = []corev1.LocalObjectReference{{Name: in.Spec.ImagePullSecret}}
 	}
 	pod.PriorityClassName = PriorityClassName
-	pod.NodeSelector = in.Spec.Hosting.NodeSelector
-	pod.Tolerations = append(unreachableTolerations(), in.Spec.Hosting.Tolerations...)
+	pod.NodeSelector = in.Spec.Hosting.HostNodeLabels()
+	pod.Tolerations = append(unreachableTolerations(), in.Spec.Hosting.PodTolerations()...)
 	user := cmp.Or(in.User, SharedUser)
 	pod.SecurityContext = &corev1.PodSecurityContext{
 		RunAsNonRoot:        ptr.To(true),

@@ -15,7 +15,7 @@ import (
 
 // unchangeable are changes that nobody can make of a control plane that runs.
 var unchangeable = []string{
-	"the cluster's name", "the cluster's namespace", "the address of a Service", "hosting.ports", "encryptionAtRest.mode",
+	"the cluster's name", "the cluster's namespace", "the address of a Service", "hosting.portPool", "hosting.ports", "encryptionAtRest.mode",
 	"etcd.data.storage.storageClassName", "etcd.data.storage.type", "etcd.events.storage.storageClassName", "etcd.events.storage.type",
 	"etcd.events.mode", "controlPlaneEndpoint", "hosting.kubeconfigRef", "hosting.networkMode", "hosting.exposure", "kubeAPIServer.workload",
 }

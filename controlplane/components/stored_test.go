@@ -34,7 +34,7 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 				// Those nodes are other ones than the default.
 				limits := webhooks.DefaultLimits()
 				limits.HostNodes = in.Spec.Hosting.NodeSelector
-				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches, HostNetwork: !in.OnPodNetwork(), User: in.User, Allow: limits.Allow}
+				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches, HostNetwork: !in.OnPodNetwork(), User: in.User, PortPool: in.Spec.Hosting.PortPool, Allow: limits.Allow}
 				if stored.HostNetwork {
 					stored.FirstPort = in.Ports.APIServer
 				}
@@ -50,23 +50,30 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 	}
 }
 
-// What the scheduler sees of host ports, and whom pods run as, is another tenant's where it is not the tenant's own.
+// What the scheduler sees of host ports, on which host nodes it sees them, and whom pods run as, is another tenant's where it is not
+// the tenant's own.
 func TestFinding7AnotherTenantsPortsAndUserAreForgeries(t *testing.T) {
 	in := variants["default"]()
+	in.Spec.Hosting.PortPool = "north"
 	in.User = in.OwnUser()
 	for _, component := range registry.Components {
 		objects, err := component.Rendered(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches, HostNetwork: true, FirstPort: in.Ports.APIServer, User: in.User}
-		ofPorts, ofUser := own, own
+		own := patches.Stored{Cluster: in.Cluster, Component: component.Name, Hosted: component.Patches, HostNetwork: true, FirstPort: in.Ports.APIServer, User: in.User, PortPool: "north"}
+		ofPorts, ofUser, ofPool, ofNone := own, own, own, own
 		ofPorts.FirstPort += controlplanev1.PortBlockSize
 		ofUser.User++
+		ofPool.PortPool, ofNone.PortPool = "south", ""
 		if problems := own.Judge(objects); len(problems) > 0 {
 			t.Errorf("%s of its own: %v", component.Name, problems)
 		}
-		for says, stored := range map[string]patches.Stored{"the block of the tenant": ofPorts, "are those of tenants": ofUser} {
+		for says, stored := range map[string]patches.Stored{
+			"the block of the tenant": ofPorts, "are those of tenants": ofUser,
+			`must be "south", the port pool of the tenant, and is "north"`: ofPool,
+			`must be "", the port pool of the tenant, and is "north"`:      ofNone,
+		} {
 			if problems := stored.Judge(objects); len(problems) == 0 || !strings.Contains(problems[0], says) {
 				t.Errorf("%s: %v, and not %q", component.Name, problems, says)
 			}

@@ -18,6 +18,8 @@ func TestFinding11EachNewTenantHasAUserOfItsOwn(t *testing.T) {
 		"the first block":                {Cluster: client.ObjectKey{Namespace: "a", Name: "b"}, Ports: ports.Of(1040)},
 		"the next block":                 {Cluster: client.ObjectKey{Namespace: "a", Name: "c"}, Ports: ports.Of(1060)},
 		"the last block":                 {Cluster: client.ObjectKey{Namespace: "a", Name: "d"}, Ports: ports.Of(65500)},
+		"the first block of a pool":      tenantOfAPool("a", "e", "north"),
+		"the first block of another":     tenantOfAPool("a", "f", "south"),
 		"on the pod network":             podNetworkTenant("a", "b"),
 		"on the pod network, another":    podNetworkTenant("a", "c"),
 		"on the pod network, other team": podNetworkTenant("b", "c"),
@@ -34,6 +36,13 @@ func TestFinding11EachNewTenantHasAUserOfItsOwn(t *testing.T) {
 			t.Errorf("%s: %d is %d another time", name, user, again)
 		}
 	}
+}
+
+// tenantOfAPool has ports that a tenant of another pool, or of none, may have as well.
+func tenantOfAPool(namespace, name, pool string) components.Input {
+	in := components.Input{Cluster: client.ObjectKey{Namespace: namespace, Name: name}, Ports: ports.Of(1040)}
+	in.Spec.Hosting.PortPool = pool
+	return in
 }
 
 func podNetworkTenant(namespace, name string) components.Input {

@@ -197,6 +197,7 @@ func customised() controlplanev1.KOKControlPlaneSpec {
 	spec.ImagePullSecret = "registry"
 	spec.Hosting = controlplanev1.HostingSpec{
 		NodeSelector: map[string]string{"pool": "control-planes", "tier": "gold"},
+		PortPool:     "north",
 		Ports:        controlplanev1.PortBlock{First: 20040},
 		Tolerations: []corev1.Toleration{
 			{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "control-planes", Effect: corev1.TaintEffectNoSchedule},

@@ -324,6 +324,50 @@ func TestTenantsHaveTheirOwnPortsAndKeys(t *testing.T) {
 	}
 }
 
+// Only the host nodes keep tenants with one block apart then: every pod asks for those of its pool.
+func TestTenantsOfDifferentPortPoolsMayHaveOneBlock(t *testing.T) {
+	t.Parallel()
+	first := newTenantTest(t, single)
+	first.settle()
+	block := first.controlPlane().Spec.Hosting.Ports
+	users := map[int64]string{}
+	expect := func(tt *tenantTest, pool string) {
+		t.Helper()
+		tt.expectReconciled("in the pool "+pool, "")
+		named := slices.ContainsFunc(tt.objects(), func(object client.Object) bool {
+			return object.GetName() == strings.TrimSuffix(fmt.Sprintf("kok-ports-%d.%s", block.First, pool), ".")
+		})
+		if tt.claims() != 1 || !named {
+			t.Errorf("in the pool %q it has %d claims, that of the block is there: %t", pool, tt.claims(), named)
+		}
+		user := *tt.podTemplates()["blue-etcd-data"].Spec.SecurityContext.RunAsUser
+		if other, taken := users[user]; taken {
+			t.Errorf("tenants of the pools %q and %q have the user %d", other, pool, user)
+		}
+		users[user] = pool
+		tt.expectUser("in the pool "+pool, user)
+		for name, template := range tt.podTemplates() {
+			if template.Spec.NodeSelector[controlplanev1.PortPoolLabel] != pool || template.Spec.NodeSelector[controlplanev1.HostNodeLabel] != "true" {
+				t.Errorf("%s of the pool %q runs on nodes with %v", name, pool, template.Spec.NodeSelector)
+			}
+		}
+	}
+	expect(first, "")
+	for _, pool := range []string{"north", "south"} {
+		tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+			single(c)
+			c.Spec.Hosting.PortPool, c.Spec.Hosting.Ports = pool, block
+		})
+		tt.settle()
+		expect(tt, pool)
+		tt.delete(tt.controlPlane())
+		tt.gone()
+	}
+	if first.claims() != 1 {
+		t.Error("the tenant without a pool has lost its claim")
+	}
+}
+
 func TestABlockOfPortsThatAnotherHoldsIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	holder := newTenantTest(t, single)

@@ -111,6 +111,7 @@ func TestFinding7AForgedRevisionIsNotApplied(t *testing.T) {
 		"a service account":    {changed("admin", "spec", "template", "spec", "serviceAccountName"), "spec.template.spec.serviceAccountName must not be set"},
 		"a host's files":       {changed([]any{map[string]any{"name": "host", "hostPath": map[string]any{"path": "/"}}}, "spec", "template", "spec", "volumes"), "hostPath"},
 		"nodes of other kinds": {changed(map[string]any{"kubernetes.io/os": "linux"}, "spec", "template", "spec", "nodeSelector"), "must contain kok.cluster.x-k8s.io/host-node=true"},
+		"nodes of a port pool": {changed(map[string]any{controlplanev1.HostNodeLabel: "true", controlplanev1.PortPoolLabel: "north"}, "spec", "template", "spec", "nodeSelector"), "the port pool of the tenant"},
 		"another's host port": {changed([]any{map[string]any{"name": "kube-scheduler", "image": "registry.k8s.io/kube-scheduler:v1.36.3", "ports": []any{
 			map[string]any{"containerPort": int64(10260), "hostPort": int64(10260)}}, "securityContext": map[string]any{
 			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []any{"ALL"}},

@@ -160,6 +160,7 @@ func (e *elsewhereTest) reachesNoFurther(t *testing.T) {
 		"takes away the ports of another namespace":   thief.Delete(ctx, theirs.DeepCopy()),
 		"relabels the ports of another namespace":     thief.Patch(ctx, theirs.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":null}}`))),
 		"claims ports for another namespace":          thief.Create(ctx, claim("kok-ports-29980", other)),
+		"claims ports of a pool for another":          thief.Create(ctx, claim("kok-ports-29980.north", other)),
 		"writes another ConfigMap beside the claims":  thief.Create(ctx, claim("kok-kubernetes-versions", e.key.Namespace)),
 		"writes a claim of nobody":                    thief.Create(ctx, &corev1.ConfigMap{ObjectMeta: metadata(managerNamespace, "kok-ports-29970")}),
 		"gives itself a role in another namespace":    thief.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metadata(other, "more"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kok-host-cluster-tenants"}}),
@@ -170,12 +171,14 @@ func (e *elsewhereTest) reachesNoFurther(t *testing.T) {
 			t.Errorf("it %s: %v", what, refused)
 		}
 	}
-	const noBlock = "kok-ports-29950" // No tenant has it: blocks begin at multiples of 20.
-	if err := thief.Create(ctx, claim(noBlock, e.key.Namespace)); err != nil {
-		t.Errorf("it cannot claim ports for its own namespace: %v", err)
-	}
-	if err := thief.Delete(ctx, claim(noBlock, e.key.Namespace)); err != nil {
-		t.Errorf("it cannot give back its own ports: %v", err)
+	// No tenant has them: blocks begin at multiples of 20.
+	for _, noBlock := range []string{"kok-ports-29950", "kok-ports-29950.north"} {
+		if err := thief.Create(ctx, claim(noBlock, e.key.Namespace)); err != nil {
+			t.Errorf("it cannot claim ports for its own namespace: %v", err)
+		}
+		if err := thief.Delete(ctx, claim(noBlock, e.key.Namespace)); err != nil {
+			t.Errorf("it cannot give back its own ports: %v", err)
+		}
 	}
 }
 

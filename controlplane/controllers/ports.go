@@ -21,9 +21,10 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) flow.Result {
 		return flow.DoneOrFailed(chooseUser(ctx, s))
 	}
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
-	claim := s.host.Claims.Claim
+	claims := s.host.Claims.In(s.controlPlane.Spec.Hosting.PortPool)
+	claim := claims.Claim
 	if runs(s.controlPlane) {
-		claim = s.host.Claims.Keep
+		claim = claims.Keep
 	}
 	first, err := claim(ctx, s.key, pinned)
 	if err != nil {

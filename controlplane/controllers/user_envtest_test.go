@@ -23,8 +23,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
-// expectUser looks whom the pods of all workloads run as.
-func (tt *tenantTest) expectUser(when string, user int64) {
+// podTemplates are the templates of the pods of all workloads, by their names.
+func (tt *tenantTest) podTemplates() map[string]corev1.PodTemplateSpec {
 	tt.t.Helper()
 	templates := map[string]corev1.PodTemplateSpec{}
 	var sets appsv1.StatefulSetList
@@ -44,6 +44,13 @@ func (tt *tenantTest) expectUser(when string, user int64) {
 	for _, deployment := range deployments.Items {
 		templates[deployment.Name] = deployment.Spec.Template
 	}
+	return templates
+}
+
+// expectUser looks whom the pods of all workloads run as.
+func (tt *tenantTest) expectUser(when string, user int64) {
+	tt.t.Helper()
+	templates := tt.podTemplates()
 	if len(templates) != len(registry.Components.Names()) {
 		tt.t.Errorf("%s: there are %d workloads", when, len(templates))
 	}

@@ -27,7 +27,7 @@ func WithoutRoom(ctx context.Context, live client.Reader, in *components.Input, 
 		return nil, nil
 	}
 	// A host node that was just labelled counts.
-	hosts, err := hostpods.CountNodes(ctx, live, in.Spec.Hosting.NodeSelector)
+	hosts, err := hostpods.CountNodes(ctx, live, in.Spec.Hosting.HostNodeLabels())
 	if err != nil {
 		return nil, err
 	}

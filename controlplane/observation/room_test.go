@@ -3,6 +3,7 @@ package observation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -35,8 +36,9 @@ func TestReplicasThatHaveNoHostNodeAreNamed(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		hosts int
-		is    []func(*components.Input, map[string]*workloads.State)
+		// south is the number of host nodes of that port pool beside the other ones.
+		hosts, south int
+		is           []func(*components.Input, map[string]*workloads.State)
 		// says are what the messages begin with, one for each.
 		says  []string
 		reads int
@@ -55,13 +57,22 @@ func TestReplicasThatHaveNoHostNodeAreNamed(t *testing.T) {
 		"kube-apiserver is a DaemonSet": {hosts: 2, is: []func(*components.Input, map[string]*workloads.State){pending(names.KubeAPIServer, 5), func(in *components.Input, _ map[string]*workloads.State) {
 			in.Spec.KubeAPIServer.Workload = ""
 		}}},
+		"the host nodes are of another port pool": {hosts: 5, south: 1, is: []func(*components.Input, map[string]*workloads.State){pending(names.KubeScheduler, 2), func(in *components.Input, seen map[string]*workloads.State) {
+			in.Spec.Hosting.PortPool = "south"
+			seen[names.KubeScheduler].Available = 1
+		}}, says: []string{"spec.kubeScheduler.replicas is 2, on the host network each replica needs a host node of its own, and there are 1: "}, reads: 1},
 		"nothing is made yet": {hosts: 1, is: []func(*components.Input, map[string]*workloads.State){func(_ *components.Input, seen map[string]*workloads.State) { clear(seen) }}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, seen := &components.Input{}, statustest.Workloads()
 			in.Spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
 			in.Spec.KubeControllerManager.Replicas, in.Spec.KubeScheduler.Replicas = ptr.To[int32](2), ptr.To[int32](2)
+			ofPool := map[string]string{controlplanev1.PortPoolLabel: "south"}
+			maps.Copy(ofPool, in.Spec.Hosting.NodeSelector)
 			nodes := []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}}
+			for i := range test.south {
+				nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("south%d", i), Labels: ofPool}})
+			}
 			for i := range test.hosts {
 				nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: in.Spec.Hosting.NodeSelector}})
 			}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
@@ -32,6 +33,8 @@ type Stored struct {
 	// own. Each is 0 while it is not known.
 	FirstPort int32
 	User      int64
+	// PortPool is the port pool of the tenant; empty for none.
+	PortPool string
 	// Allow holds all containers, tolerations and the node selector to the manager's limits; nil allows all.
 	Allow Allow
 }
@@ -179,6 +182,10 @@ func (s Stored) judgePods(template *corev1.PodTemplateSpec) []string {
 	}
 	if privileges := checkPrivileges(template); len(privileges) > 0 {
 		return append(problems, privileges...)
+	}
+	if pool := pod.NodeSelector[controlplanev1.PortPoolLabel]; pool != s.PortPool {
+		problems = append(problems, fmt.Sprintf("%s.spec.nodeSelector[%s] must be %q, the port pool of the tenant, and is %q",
+			path, controlplanev1.PortPoolLabel, s.PortPool, pool))
 	}
 	problems = append(problems, s.judgePorts(pod)...)
 	if s.User != 0 {

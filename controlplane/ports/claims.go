@@ -39,18 +39,28 @@ type Claims struct {
 	reader    client.Reader
 	namespace string
 	span      Span
+	// pool is the port pool whose blocks are claimed; empty for none.
+	pool string
 }
 
-// New returns the claims that are kept in a namespace of the host cluster; every manager that serves
+// New returns the claims, outside of port pools, that are kept in a namespace of the host cluster; every manager that serves
 // the host cluster must use the same namespace. The client's reads may come from a cache. The reader
 // must not be one: a claim that was just written has to be seen. New claims are of blocks in span.
 func New(c client.Client, reader client.Reader, namespace string, span Span) *Claims {
 	return &Claims{client: c, reader: reader, namespace: namespace, span: span}
 }
 
+// In returns the claims of blocks in a port pool; in none when it is empty. A block may be claimed once in each pool, and once outside
+// of pools.
+func (c *Claims) In(pool string) *Claims {
+	in := *c
+	in.pool = pool
+	return &in
+}
+
 // Claim makes sure that the Cluster holds a block and returns its first port. With pinned, which is
-// spec.hosting.ports.first, it is that block, and any other that the Cluster holds is given back. With
-// pinned zero it is the block that the Cluster holds already, even if spec does not name it, else the
+// spec.hosting.ports.first, it is that block, and any other that the Cluster holds is given back, in other
+// pools, too. With pinned zero it is the block that the Cluster holds already in the pool, even if spec does not name it, else the
 // first free one after a place that depends on the Cluster's name. Then nothing is given back, because
 // a caller that has not seen spec yet cannot know which block is used.
 //
@@ -63,23 +73,18 @@ func (c *Claims) Claim(ctx context.Context, cluster client.ObjectKey, pinned int
 		}
 		return pinned, c.claimPinned(ctx, cluster, pinned)
 	}
-	held, err := c.heldBy(ctx, c.reader, cluster)
-	if err != nil {
+	if first, err := c.heldHere(ctx, cluster); first != 0 || err != nil {
+		return first, err
+	}
+	if err := c.claimFree(ctx, cluster); err != nil {
 		return 0, err
 	}
-	if len(held) == 0 {
-		if err := c.claimFree(ctx, cluster); err != nil {
-			return 0, err
-		}
-		// Another manager may have claimed for the same Cluster in the meantime.
-		if held, err = c.heldBy(ctx, c.reader, cluster); err != nil {
-			return 0, err
-		}
-		if len(held) == 0 {
-			return 0, fmt.Errorf("claim host ports for Cluster %s: the claim vanished right after it was made", cluster)
-		}
+	// Another manager may have claimed for the same Cluster in the meantime.
+	first, err := c.heldHere(ctx, cluster)
+	if first == 0 && err == nil {
+		err = fmt.Errorf("claim host ports for Cluster %s: the claim vanished right after it was made", cluster)
 	}
-	return first(&held[0])
+	return first, err
 }
 
 // Keep is Claim for a tenant that runs with the pinned block. It claims the block anew even outside of span: pods of the tenant have these
@@ -92,7 +97,7 @@ func (c *Claims) Keep(ctx context.Context, cluster client.ObjectKey, pinned int3
 	return kept.Claim(ctx, cluster, pinned)
 }
 
-// Release gives back every block that the Cluster holds. It is for when no pod of the tenant is left.
+// Release gives back every block that the Cluster holds, in all pools. It is for when no pod of the tenant is left.
 func (c *Claims) Release(ctx context.Context, cluster client.ObjectKey) error {
 	held, err := c.heldBy(ctx, c.reader, cluster)
 	if err != nil {
@@ -114,7 +119,7 @@ func (c *Claims) claimPinned(ctx context.Context, cluster client.ObjectKey, pinn
 		return err
 	}
 	if holder != cluster {
-		return &HeldError{First: pinned, Claim: client.ObjectKeyFromObject(claim), Holder: holder}
+		return &HeldError{First: pinned, Pool: c.pool, Claim: client.ObjectKeyFromObject(claim), Holder: holder}
 	}
 	if err := c.repairLabels(ctx, cluster, claim); err != nil {
 		return err
@@ -132,7 +137,7 @@ func (c *Claims) claimPinned(ctx context.Context, cluster client.ObjectKey, pinn
 func (c *Claims) claimFree(ctx context.Context, cluster client.ObjectKey) error {
 	blocks := c.span.blocks()
 	if blocks == 0 {
-		return &ExhaustedError{Range: c.span}
+		return &ExhaustedError{Range: c.span, Pool: c.pool}
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(cluster.String()))
@@ -147,7 +152,7 @@ func (c *Claims) claimFree(ctx context.Context, cluster client.ObjectKey) error 
 			return c.repairLabels(ctx, cluster, claim)
 		}
 	}
-	return &ExhaustedError{Range: c.span, Blocks: blocks}
+	return &ExhaustedError{Range: c.span, Pool: c.pool, Blocks: blocks}
 }
 
 // take tries to create the claim of a block, and returns its holder afterwards.
@@ -178,7 +183,21 @@ func (c *Claims) take(ctx context.Context, cluster client.ObjectKey, block int32
 	return client.ObjectKey{}, nil, fmt.Errorf("claim host ports %s for Cluster %s: the claim of another came and went %d times", Block(block), cluster, attempts)
 }
 
-// heldBy lists the claims of one Cluster, the oldest first: should two managers have claimed for it at
+// heldHere is the first port of the oldest block that the Cluster holds in the pool; 0 for none.
+func (c *Claims) heldHere(ctx context.Context, cluster client.ObjectKey) (int32, error) {
+	held, err := c.heldBy(ctx, c.reader, cluster)
+	if err != nil {
+		return 0, err
+	}
+	for i := range held {
+		if pool, first, err := blockOf(&held[i]); err != nil || pool == c.pool {
+			return first, err
+		}
+	}
+	return 0, nil
+}
+
+// heldBy lists the claims of one Cluster in all pools, the oldest first: should two managers have claimed for it at
 // the same time, both keep the same one.
 func (c *Claims) heldBy(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]corev1.ConfigMap, error) {
 	var list corev1.ConfigMapList
@@ -221,7 +240,7 @@ func (c *Claims) claim(cluster client.ObjectKey, block int32) *corev1.ConfigMap 
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.namespace,
-			Name:      namePrefix + strconv.Itoa(int(block)),
+			Name:      nameOf(c.pool, block),
 			Labels:    names.ComponentLabels(cluster, Component),
 		},
 		Immutable: ptr.To(true),
@@ -242,13 +261,24 @@ func compareAge(a, b *corev1.ConfigMap) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// first is the first port of the block that a claim is named after.
-func first(claim *corev1.ConfigMap) (int32, error) {
-	port, err := strconv.ParseUint(strings.TrimPrefix(claim.Name, namePrefix), 10, 16)
+// nameOf is the name of the claim of a block. A pool has no dots in its name, so that no two blocks have one name.
+func nameOf(pool string, first int32) string {
+	name := namePrefix + strconv.Itoa(int(first))
+	if pool != "" {
+		name += "." + pool
+	}
+	return name
+}
+
+// blockOf is the block that a claim is named after: its port pool and its first port.
+func blockOf(claim *corev1.ConfigMap) (pool string, first int32, err error) {
+	number, pool, _ := strings.Cut(strings.TrimPrefix(claim.Name, namePrefix), ".")
+	port, err := strconv.ParseUint(number, 10, 16)
+	first = int32(port)
 	// Another name for the same block would be a second claim of it.
-	if err != nil || port == 0 || port%controlplanev1.PortBlockSize != 0 || Block(int32(port)).Last > math.MaxUint16 || claim.Name != namePrefix+strconv.FormatUint(port, 10) {
-		return 0, fmt.Errorf("ConfigMap %s has the labels of a claim of host ports and the name of none; delete it",
+	if err != nil || first == 0 || first%controlplanev1.PortBlockSize != 0 || Block(first).Last > math.MaxUint16 || claim.Name != nameOf(pool, first) {
+		return "", 0, fmt.Errorf("ConfigMap %s has the labels of a claim of host ports and the name of none; delete it",
 			client.ObjectKeyFromObject(claim))
 	}
-	return int32(port), nil
+	return pool, first, nil
 }

@@ -299,7 +299,8 @@ func TestExhaustedRange(t *testing.T) {
 	g.Expect(taken).To(Equal(map[int32]bool{20000: true, 20020: true, 20040: true}))
 
 	_, err := claims.Claim(t.Context(), tenant("d"), 0)
-	g.Expect(err).To(MatchError("all 3 blocks of host ports in 20000-20059 are claimed; give the manager a wider range with --host-port-range, or delete a Cluster that is not needed"))
+	g.Expect(err).To(MatchError("all 3 blocks of host ports in 20000-20059 are claimed; give the manager a wider range with --host-port-range, delete a Cluster that is not needed, " +
+		"or make the control plane anew in another port pool, hosting.portPool"))
 	var exhausted *ExhaustedError
 	g.Expect(errors.As(err, &exhausted)).To(BeTrue())
 
@@ -307,6 +308,90 @@ func TestExhaustedRange(t *testing.T) {
 	g.Expect(claims.Release(t.Context(), tenant("b"))).To(Succeed(), "releasing twice")
 	_, err = claims.Claim(t.Context(), tenant("d"), 0)
 	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// Running tenants are found by the names of their claims: they never change.
+func TestClaimsAreNamedAfterTheirBlock(t *testing.T) {
+	claims := claimsOf(fake.NewClientBuilder().Build(), DefaultRange)
+	for name, block := range map[string]struct {
+		pool  string
+		first int32
+	}{
+		"kok-ports-20000":       {"", 20000},
+		"kok-ports-1040":        {"", 1040},
+		"kok-ports-20000.north": {"north", 20000},
+		"kok-ports-20000.20000": {"20000", 20000},
+		"kok-ports-20020.a-b":   {"a-b", 20020},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			claim := claims.In(block.pool).claim(tenant("a"), block.first)
+			g.Expect(claim.Name).To(Equal(name))
+			pool, first, err := blockOf(claim)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pool).To(Equal(block.pool))
+			g.Expect(first).To(Equal(block.first))
+		})
+	}
+	for _, name := range []string{
+		"", "kok-ports-", "20000", "kok-ports-20000.", "kok-ports-.north", "kok-ports-north", "kok-ports-north.20000", "kok-ports-20001.north",
+		"kok-ports-020000.north", "kok-ports-65520.north", "kok-ports-north-20000",
+	} {
+		t.Run("no claim: "+name, func(t *testing.T) {
+			_, _, err := blockOf(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("the name of none; delete it")))
+		})
+	}
+}
+
+func TestABlockIsClaimedOnceInEachPortPool(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	// Each pool has room for one tenant.
+	claims := claimsOf(c, Span{First: 20000, Last: 20019})
+	for pool, name := range map[string]string{"": "a", "north": "b", "south": "c"} {
+		g.Expect(claims.In(pool).Claim(t.Context(), tenant(name), 0)).To(Equal(int32(20000)), pool)
+		// Before and after spec names the block, and when the manager has another range.
+		g.Expect(claims.In(pool).Claim(t.Context(), tenant(name), 0)).To(Equal(int32(20000)), pool)
+		g.Expect(claims.In(pool).Claim(t.Context(), tenant(name), 20000)).To(Equal(int32(20000)), pool)
+		g.Expect(claimsOf(c, DefaultRange).In(pool).Keep(t.Context(), tenant(name), 20000)).To(Equal(int32(20000)), pool)
+	}
+	g.Expect(listAll(t, c)).To(HaveLen(3))
+
+	_, err := claims.In("north").Claim(t.Context(), tenant("d"), 20000)
+	g.Expect(err).To(MatchError("host ports 20000-20019 of port pool north belong to Cluster tenants/b (claim: ConfigMap kok-system/kok-ports-20000.north); " +
+		"choose another hosting.ports.first, or leave it out to get a free block"))
+	_, err = claims.In("north").Claim(t.Context(), tenant("d"), 0)
+	g.Expect(err).To(MatchError(ContainSubstring("all 1 blocks of host ports in 20000-20019 of port pool north are claimed; ")))
+
+	g.Expect(claims.Release(t.Context(), tenant("b"))).To(Succeed())
+	g.Expect(claims.In("north").Claim(t.Context(), tenant("d"), 0)).To(Equal(int32(20000)))
+	g.Expect(claims.In("south").Claim(t.Context(), tenant("c"), 0)).To(Equal(int32(20000)))
+	g.Expect(listAll(t, c)).To(HaveLen(3))
+}
+
+// A control plane may be made anew with its Cluster's name while claims of the former one are left.
+func TestAClaimInAnotherPortPoolIsNotUsed(t *testing.T) {
+	for name, test := range map[string]struct{ before, after string }{
+		"from no pool":    {"", "north"},
+		"to no pool":      {"north", ""},
+		"to another pool": {"north", "south"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := fake.NewClientBuilder().Build()
+			claims := claimsOf(c, Span{First: 20000, Last: 20039})
+			g.Expect(claims.In(test.before).Claim(t.Context(), tenant("a"), 20020)).To(Equal(int32(20020)))
+			g.Expect(claims.In(test.after).Claim(t.Context(), tenant("rival"), 20020)).To(Equal(int32(20020)))
+			g.Expect(claims.In(test.after).Claim(t.Context(), tenant("a"), 0)).To(Equal(int32(20000)))
+			g.Expect(claims.heldBy(t.Context(), c, tenant("a"))).To(HaveLen(2), "spec does not name the block yet")
+			g.Expect(claims.In(test.after).Claim(t.Context(), tenant("a"), 20000)).To(Equal(int32(20000)))
+			held, err := claims.heldBy(t.Context(), c, tenant("a"))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(held).To(HaveLen(1))
+			g.Expect(held[0].Name).To(Equal(nameOf(test.after, 20000)))
+		})
+	}
 }
 
 func TestManyTenantsAtOnceGetDifferentBlocks(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 type HeldError struct {
 	// First is the first port of the block.
 	First int32
+	// Pool is the port pool of the block; empty for none.
+	Pool string
 	// Claim is the object that claims it.
 	Claim client.ObjectKey
 	// Holder is the Cluster that holds it; empty if the object is not a claim.
@@ -24,10 +26,10 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	if e.Holder == (client.ObjectKey{}) {
 		return fmt.Sprintf("host ports %s cannot be claimed: ConfigMap %s is in the way and is no claim; delete it or choose another hosting.ports.first",
-			Block(e.First), e.Claim)
+			blockIn(e.Pool, e.First), e.Claim)
 	}
 	return fmt.Sprintf("host ports %s belong to Cluster %s (claim: ConfigMap %s); choose another hosting.ports.first, or leave it out to get a free block",
-		Block(e.First), e.Holder, e.Claim)
+		blockIn(e.Pool, e.First), e.Holder, e.Claim)
 }
 
 // OutsideError says that a block is outside the range of control planes, where other programs may
@@ -49,14 +51,26 @@ func (e *OutsideError) Error() string {
 type ExhaustedError struct {
 	// Range is where blocks are claimed from.
 	Range Span
+	// Pool is the port pool of the blocks; empty for none.
+	Pool string
 	// Blocks is how many there are in it.
 	Blocks int32
 }
 
-// Error names the range and the way out.
+// Error names the range, the port pool and the ways out.
 func (e *ExhaustedError) Error() string {
-	return fmt.Sprintf("all %d blocks of host ports in %s are claimed; give the manager a wider range with --host-port-range, or delete a Cluster that is not needed",
-		e.Blocks, e.Range)
+	return fmt.Sprintf("all %d blocks of host ports in %s%s are claimed; give the manager a wider range with --host-port-range, delete a Cluster that is not needed, "+
+		"or make the control plane anew in another port pool, hosting.portPool", e.Blocks, e.Range, of(e.Pool))
+}
+
+// blockIn names a block for people.
+func blockIn(pool string, first int32) string { return Block(first).String() + of(pool) }
+
+func of(pool string) string {
+	if pool == "" {
+		return ""
+	}
+	return " of port pool " + pool
 }
 
 // ClaimFailed is the result of a claim that failed. A block that another holds, one outside of the range and a range

@@ -21,18 +21,19 @@ import (
 
 // FuzzClaims: a claim that is accepted has the name that Claims gives to the claim of its block. So no two claims are of one block.
 func FuzzClaims(f *testing.F) {
-	for _, seed := range []string{"kok-ports-20000", "kok-ports-020000", "20000", "kok-ports-", "kok-ports-20001", "kok-ports-0", "kok-ports-65535", "kok-ports-65520", "kok-ports-70000", "kok-ports-kok-ports-20000", "kok-ports-+20000"} {
+	for _, seed := range []string{"kok-ports-20000", "kok-ports-020000", "20000", "kok-ports-", "kok-ports-20001", "kok-ports-0", "kok-ports-65535", "kok-ports-65520", "kok-ports-70000", "kok-ports-kok-ports-20000", "kok-ports-+20000",
+		"kok-ports-20000.north", "kok-ports-20000.", "kok-ports-20000.a.b", "kok-ports-20000.20020", "kok-ports-north.20000"} {
 		f.Add(seed)
 	}
 	claims := &Claims{namespace: "kok-system", span: DefaultRange}
 	f.Fuzz(func(t *testing.T, name string) {
 		claim := claims.claim(client.ObjectKey{Namespace: "team", Name: "blue"}, 0)
 		claim.Name = name
-		port, err := first(claim)
+		pool, port, err := blockOf(claim)
 		if err != nil {
 			return
 		}
-		if made := claims.claim(holder(claim), port); made.Name != name {
+		if made := claims.In(pool).claim(holder(claim), port); made.Name != name {
 			t.Errorf("%q is taken for the claim of %d, which is %q", name, port, made.Name)
 		}
 		if block := Block(port); block.First < 1 || block.Last > 65535 {
@@ -84,6 +85,8 @@ func FuzzStoredClaims(f *testing.F) {
 		{"kok-ports-020000", "team", "blue", "team", "blue", Component, "", ""},                  // of the same block by another name
 		{"kok-ports-40000", "team", "blue", "team", "blue", Component, "", ""},                   // beyond the range
 		{"kok-ports-65520", "team", "blue", "team", "blue", Component, "", ""},                   // its last ports do not exist
+		{"kok-ports-20000.north", "team", "blue", "team", "blue", Component, "", ""},             // of a port pool
+		{"kok-ports-20000.", "team", "blue", "team", "blue", Component, "", ""},                  // of a pool without a name
 		{"kok-kubernetes-versions", "team", "blue", "team", "blue", Component, "", ""},           // no claim at all
 		{"kok-ports-20000", "TEAM", "blue\x00", "team", "blue", Component, "", ""},               // almost its own
 		{"kok-ports-20000", "team", "blue", "team", "blue", Component, "clusterName", "green"},   // of two

@@ -51,6 +51,21 @@ func validateExposure(exposure controlplanev1.ExposureType, konnectivity control
 			"choose hosting.exposure.type LoadBalancer or hosting.networkMode HostNetwork")}
 }
 
+// validatePortPool refuses a pool where no host ports are taken, and a node selector that names another: the control plane's ports are
+// its own in its pool alone.
+func validatePortPool(hosting controlplanev1.HostingSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if hosting.PortPool != "" && hosting.OnPodNetwork() {
+		errs = append(errs, field.Invalid(path.Child("portPool"), hosting.PortPool,
+			"is for networkMode HostNetwork: pods on the pod network take no port of a host; remove it"))
+	}
+	if value, ok := hosting.NodeSelector[controlplanev1.PortPoolLabel]; ok && value != hosting.PortPool {
+		errs = append(errs, field.Invalid(path.Child("nodeSelector").Key(controlplanev1.PortPoolLabel), value,
+			"is the label of the host nodes of a port pool, which hosting.portPool of a new control plane chooses; remove it"))
+	}
+	return errs
+}
+
 func validateNodeSelector(selector map[string]string, path *field.Path) field.ErrorList {
 	return metav1validation.ValidateLabels(selector, path)
 }

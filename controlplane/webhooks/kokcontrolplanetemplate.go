@@ -44,7 +44,7 @@ func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplan
 		Hosting: controlplanev1.HostingSpec{
 			KubeconfigRef: spec.Hosting.KubeconfigRef,
 			NetworkMode:   spec.Hosting.NetworkMode, Exposure: controlplanev1.ExposureSpec{Type: spec.Hosting.Exposure.Type},
-			NodeSelector: spec.Hosting.NodeSelector, Tolerations: spec.Hosting.Tolerations,
+			NodeSelector: spec.Hosting.NodeSelector, Tolerations: spec.Hosting.Tolerations, PortPool: spec.Hosting.PortPool,
 		},
 		ImageRepository:       spec.ImageRepository,
 		ImagePullSecret:       spec.ImagePullSecret,

@@ -73,7 +73,7 @@ func (l Limits) validatePorts(block controlplanev1.PortBlock, path *field.Path) 
 
 func (l Limits) validate(spec *controlplanev1.KOKControlPlaneSpec, path *field.Path) field.ErrorList {
 	errs := l.validateNodeSelector(spec.Hosting.NodeSelector, path.Child("hosting", "nodeSelector"))
-	errs = append(errs, l.validateTolerations(spec.Hosting.Tolerations, path.Child("hosting", "tolerations"))...)
+	errs = append(errs, l.validateTolerations(spec.Hosting.Tolerations, spec.Hosting.PortPool, path.Child("hosting", "tolerations"))...)
 	if spec.ImageRepository != "" {
 		errs = append(errs, l.validateRepository(spelledOut(spec.ImageRepository), spec.ImageRepository, path.Child("imageRepository"))...)
 	}
@@ -109,7 +109,9 @@ func (l Limits) validateNodeSelector(selector map[string]string, path *field.Pat
 // controlPlaneTaint keeps pods away from the host cluster's own control plane.
 const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
 
-func (l Limits) validateTolerations(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
+// validateTolerations lets only pods that a port pool's label binds to its host nodes tolerate the taint of these: on them others
+// could take the ports of the pool's control planes.
+func (l Limits) validateTolerations(tolerations []corev1.Toleration, pool string, path *field.Path) field.ErrorList {
 	if l.AnyToleration {
 		return nil
 	}
@@ -122,6 +124,9 @@ func (l Limits) validateTolerations(tolerations []corev1.Toleration, path *field
 		case toleration.Key == controlPlaneTaint:
 			errs = append(errs, field.Invalid(path.Index(i).Child("key"), toleration.Key,
 				"is the taint of the host cluster's own control plane, which the manager allows to tolerate with --allow-any-toleration only; remove it"))
+		case toleration.Key == controlplanev1.PortPoolLabel && (toleration.Operator == corev1.TolerationOpExists || pool == "" || toleration.Value != pool):
+			errs = append(errs, field.Invalid(path.Index(i).Child("key"), toleration.Key,
+				"is the taint of the host nodes of a port pool, which only control planes of that pool tolerate; remove it, or make the control plane with hosting.portPool"))
 		}
 	}
 	return errs

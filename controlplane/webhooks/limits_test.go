@@ -44,6 +44,26 @@ func TestLimits(t *testing.T) {
 	}
 	everything := tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists})
 	host := tolerate(corev1.Toleration{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists})
+	const poolToleration = `spec.hosting.tolerations[0].key: Invalid value: "kok.cluster.x-k8s.io/port-pool": is the taint of the host nodes of a port pool, ` +
+		`which only control planes of that pool tolerate; remove it, or make the control plane with hosting.portPool`
+	poolLabel := func(value string) string {
+		return `spec.hosting.nodeSelector[kok.cluster.x-k8s.io/port-pool]: Invalid value: "` + value + `": is the label of the host nodes of a port pool, ` +
+			`which hosting.portPool of a new control plane chooses; remove it`
+	}
+	inPool := func(pool string) func(*spec) { return func(s *spec) { s.Hosting.PortPool = pool } }
+	labelled := func(pool string) map[string]string {
+		return map[string]string{controlplanev1.HostNodeLabel: "true", controlplanev1.PortPoolLabel: pool}
+	}
+	poolTaint := func(pool string) corev1.Toleration {
+		return corev1.Toleration{Key: controlplanev1.PortPoolLabel, Value: pool, Effect: corev1.TaintEffectNoSchedule}
+	}
+	also := func(edits ...func(*spec)) func(*spec) {
+		return func(s *spec) {
+			for _, edit := range edits {
+				edit(s)
+			}
+		}
+	}
 	repository := func(text string) func(*spec) { return func(s *spec) { s.ImageRepository = text } }
 	cases := []struct {
 		name   string
@@ -64,6 +84,20 @@ func TestLimits(t *testing.T) {
 			`spec.hosting.tolerations[0].key: Invalid value: "node-role.kubernetes.io/control-plane": is the taint of the host cluster's own control plane, which the manager allows to tolerate with --allow-any-toleration only; remove it`}},
 		{"toleration of everything where it is allowed", Limits{HostPorts: ports.DefaultRange, AnyToleration: true}, everything, nil},
 		{"toleration of the control plane where it is allowed", Limits{HostPorts: ports.DefaultRange, AnyToleration: true}, host, nil},
+
+		{"a port pool", DefaultLimits(), inPool("north"), nil},
+		{"a port pool and its label", DefaultLimits(), also(inPool("north"), nodes(labelled("north"))), nil},
+		{"a port pool and the label of another", DefaultLimits(), also(inPool("north"), nodes(labelled("south"))), []string{poolLabel("south")}},
+		{"the label of a port pool alone", DefaultLimits(), nodes(labelled("south")), []string{poolLabel("south")}},
+		{"a port pool on the pod network", DefaultLimits(), also(inPool("north"), func(s *spec) {
+			s.Hosting.NetworkMode, s.Hosting.Exposure.Type = controlplanev1.NetworkModePod, controlplanev1.ExposureNone
+		}), []string{`spec.hosting.portPool: Invalid value: "north": is for networkMode HostNetwork: pods on the pod network take no port of a host; remove it`}},
+		{"toleration of its port pool", DefaultLimits(), also(inPool("north"), tolerate(poolTaint("north"))), nil},
+		{"toleration of another port pool", DefaultLimits(), also(inPool("north"), tolerate(poolTaint("south"))), []string{poolToleration}},
+		{"toleration of a port pool by others", DefaultLimits(), tolerate(poolTaint("south")), []string{poolToleration}},
+		{"toleration of no port pool", DefaultLimits(), tolerate(poolTaint("")), []string{poolToleration}},
+		{"toleration of every port pool", DefaultLimits(), also(inPool("north"), tolerate(corev1.Toleration{Key: controlplanev1.PortPoolLabel, Operator: corev1.TolerationOpExists})), []string{poolToleration}},
+		{"toleration of a port pool where it is allowed", Limits{HostPorts: ports.DefaultRange, AnyToleration: true}, tolerate(poolTaint("south")), nil},
 
 		{"another registry", ours, func(*spec) {}, []string{`spec.imageRepository: Invalid value: "registry.k8s.io"` + registries}},
 		{"our registry", ours, repository("registry.example/k8s"), nil},

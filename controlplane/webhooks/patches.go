@@ -20,7 +20,7 @@ func (l Limits) validatePatches(spec controlplanev1.KOKControlPlaneSpec, table *
 // Allow holds what a patch adds to pods in the host cluster, or what a stored rendering has, to the limits of the fields for it.
 func (l Limits) Allow(added patches.Additions) []string {
 	pod := field.NewPath("spec", "template", "spec")
-	errs := l.validateTolerations(added.Tolerations, pod.Child("tolerations"))
+	errs := l.validateTolerations(added.Tolerations, added.NodeSelector[controlplanev1.PortPoolLabel], pod.Child("tolerations"))
 	errs = append(errs, l.validateNodeSelector(added.NodeSelector, pod.Child("nodeSelector"))...)
 	for _, container := range added.Containers {
 		path := pod.Child("containers").Key(container.Name).Child("image")

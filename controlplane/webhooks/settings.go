@@ -13,6 +13,7 @@ func validateSettings(spec *controlplanev1.KOKControlPlaneSpec, path *field.Path
 	errs := limits.validate(spec, path)
 	errs = append(errs, validateNodeSelector(spec.Hosting.NodeSelector, path.Child("hosting", "nodeSelector"))...)
 	errs = append(errs, validateTolerations(spec.Hosting.Tolerations, path.Child("hosting", "tolerations"))...)
+	errs = append(errs, validatePortPool(spec.Hosting, path.Child("hosting"))...)
 	errs = append(errs, validateExposure(spec.Hosting.Exposure.Type, spec.Addons.Konnectivity, path)...)
 	errs = append(errs, validateImageRepository(spec.ImageRepository, path.Child("imageRepository"))...)
 	errs = append(errs, validateImagePullSecret(spec.ImagePullSecret, path.Child("imagePullSecret"))...)

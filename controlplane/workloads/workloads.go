@@ -92,7 +92,7 @@ func (w *State) Complete() bool {
 func (w *State) Waiting(component string, upgrading bool) string {
 	switch {
 	case w.Observed && w.Desired == 0:
-		return fmt.Sprintf("no node of the host cluster matches spec.hosting.nodeSelector, so %s runs nowhere; label host nodes", component)
+		return fmt.Sprintf("no node of the host cluster matches spec.hosting.nodeSelector and portPool, so %s runs nowhere; label host nodes", component)
 	case !w.Works():
 		return fmt.Sprintf("%s has %d of %d pods ready and needs %d", component, w.Ready, w.Desired, w.Needed)
 	case !w.Observed || w.Updated < min(w.Current, w.Desired):

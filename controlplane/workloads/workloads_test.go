@@ -86,7 +86,7 @@ func TestWhatAWorkloadIsGoodFor(t *testing.T) {
 			upgrading: "others are upgraded when etcd-data is: of 3 pods 2 are up to date, 2 available, and 2 exist"},
 		"no node matches": {
 			state:   &State{Observed: true, Needed: 1},
-			waiting: "no node of the host cluster matches spec.hosting.nodeSelector, so etcd-data runs nowhere; label host nodes"},
+			waiting: "no node of the host cluster matches spec.hosting.nodeSelector and portPool, so etcd-data runs nowhere; label host nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.state.Works(); got != test.works {

@@ -150,6 +150,19 @@ func TestCreate(t *testing.T) {
 			onPodNetwork(controlplanev1.ExposureNodePort)(s)
 		}, []string{elsewhere}},
 
+		{"a port pool", func(s *spec) { s.Hosting.PortPool = "north-2" }, nil},
+		{"a port pool that is no name", func(s *spec) { s.Hosting.PortPool = "north.2" }, []string{
+			`spec.hosting.portPool: Invalid value: "north.2": spec.hosting.portPool in body should match '^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$'`}},
+		{"a port pool with a long name", func(s *spec) { s.Hosting.PortPool = strings.Repeat("a", 41) }, []string{
+			`spec.hosting.portPool: Too long: may not be more than 40 bytes`, unchecked}},
+		{"a port pool on the pod network", func(s *spec) {
+			onPodNetwork(controlplanev1.ExposureNone)(s)
+			s.Hosting.PortPool = "north"
+		}, []string{`spec.hosting.portPool: Invalid value: "north": is for networkMode HostNetwork: pods on the pod network take no port of a host; remove it`}},
+		{"host nodes of a port pool", func(s *spec) {
+			s.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true", controlplanev1.PortPoolLabel: "north"}
+		}, []string{
+			`spec.hosting.nodeSelector[kok.cluster.x-k8s.io/port-pool]: Invalid value: "north": is the label of the host nodes of a port pool, which hosting.portPool of a new control plane chooses; remove it`}},
 		{"a pinned block", func(s *spec) { s.Hosting.Ports.First = 29980 }, nil},
 		{"block in the NodePorts", func(s *spec) { s.Hosting.Ports.First = 30000 }, []string{
 			`spec.hosting.ports.first: Invalid value: 30000: ports 30000-30019 are not in 20000-29999, the range of control planes (--host-port-range of the manager); choose a block in it, or leave ports out to get a free one`}},

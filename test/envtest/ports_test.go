@@ -4,6 +4,7 @@ package envtest
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -111,6 +112,30 @@ func TestManagersAgreeWhenBlocksComeAndGo(t *testing.T) {
 		g.Expect(environment.Client.List(t.Context(), &list, client.InNamespace(namespace), client.HasLabels{"app.kubernetes.io/component"})).To(Succeed())
 		g.Expect(list.Items).To(HaveLen(1))
 		g.Expect(claims.Release(t.Context(), tenant)).To(Succeed())
+	}
+}
+
+// What stores the claims takes their names: of the shortest and the longest pool as well.
+func TestTenantsOfDifferentPortPoolsMayHaveOneBlock(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	claims := ports.New(environment.Client, environment.Client, namespace, ports.Span{First: 20000, Last: 20019})
+	pools := []string{"", "a", "20000", strings.Repeat("a", 38) + "-z"}
+	tenantOf := func(i int) client.ObjectKey {
+		return client.ObjectKey{Namespace: "tenants", Name: fmt.Sprintf("tenant-%d", i)}
+	}
+	for i, pool := range pools {
+		for range 2 {
+			g.Expect(claims.In(pool).Claim(t.Context(), tenantOf(i), 0)).To(Equal(int32(20000)), "pool %q", pool)
+		}
+		_, err := claims.In(pool).Claim(t.Context(), client.ObjectKey{Namespace: "tenants", Name: "late"}, 20000)
+		g.Expect(err).To(MatchError(ContainSubstring("belong to Cluster "+tenantOf(i).String())), "pool %q", pool)
+	}
+	for i := range pools {
+		var list corev1.ConfigMapList
+		g.Expect(environment.Client.List(t.Context(), &list, client.InNamespace(namespace), client.HasLabels{"app.kubernetes.io/component"})).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(len(pools) - i))
+		g.Expect(claims.Release(t.Context(), tenantOf(i))).To(Succeed())
 	}
 }
 

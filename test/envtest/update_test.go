@@ -62,6 +62,8 @@ func TestUpdate(t *testing.T) {
 			`spec.hosting.ports: Invalid value: hosting.ports is immutable once set: certificates, etcd members and kubeconfigs name the ports`}},
 		{"ports removed", nil, func(s *spec) { s.Hosting.Ports = controlplanev1.PortBlock{} }, []string{
 			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
+		{"a port pool", nil, func(s *spec) { s.Hosting.PortPool = "north" }, []string{
+			`spec.hosting: Invalid value: hosting.portPool is immutable: in another pool another control plane may have the same ports; create a new control plane for another pool`}},
 		{"another host cluster", nil, func(s *spec) { s.Hosting.KubeconfigRef.Name = "host" }, []string{
 			`spec.hosting: Invalid value: hosting.kubeconfigRef is immutable: pods and data are in the host cluster that it names; write another kubeconfig of the same cluster into the Secret, or create a new control plane for another one`}},
 		{"hosting removed", nil, func(s *spec) { s.Hosting = controlplanev1.HostingSpec{} }, []string{
@@ -101,6 +103,23 @@ func TestUpdate(t *testing.T) {
 			NewWithT(t).Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
 			tc.edit(&c.Spec)
 			expectRefusal(t, environment.Client.Update(t.Context(), c), tc.want...)
+		})
+	}
+}
+
+func TestAPortPoolIsKept(t *testing.T) {
+	for name, edit := range map[string]func(*spec){
+		"another pool": func(s *spec) { s.Hosting.PortPool = "south" },
+		"no pool":      func(s *spec) { s.Hosting.PortPool = "" },
+		"no hosting":   func(s *spec) { s.Hosting = controlplanev1.HostingSpec{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := minimal(newNamespace(t))
+			c.Spec.Hosting.PortPool = "north"
+			NewWithT(t).Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+			edit(&c.Spec)
+			expectRefusal(t, environment.Client.Update(t.Context(), c),
+				`spec.hosting: Invalid value: hosting.portPool is immutable: in another pool another control plane may have the same ports; create a new control plane for another pool`)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.exposure) == (has(self.networkMode) && self.networkMode == 'PodNetwork')",message="hosting.exposure goes with networkMode PodNetwork, and PodNetwork needs it: set both or neither; on the host network API servers are reached at the addresses of their nodes"
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || !has(self.networkMode) || self.networkMode == 'HostNetwork'",message="hosting.ports is for networkMode HostNetwork: pods on the pod network take no port of a host; remove it"
 // +kubebuilder:validation:XValidation:rule="has(self.kubeconfigRef) == has(oldSelf.kubeconfigRef) && (!has(self.kubeconfigRef) || self.kubeconfigRef == oldSelf.kubeconfigRef)",message="hosting.kubeconfigRef is immutable: pods and data are in the host cluster that it names; write another kubeconfig of the same cluster into the Secret, or create a new control plane for another one"
+// +kubebuilder:validation:XValidation:rule=`has(self.portPool) && has(oldSelf.portPool) ? self.portPool == oldSelf.portPool : (!has(self.portPool) || self.portPool == "") && (!has(oldSelf.portPool) || oldSelf.portPool == "")`,message="hosting.portPool is immutable: in another pool another control plane may have the same ports; create a new control plane for another pool"
 type HostingSpec struct {
 	// kubeconfigRef names the host cluster, if that is not the management cluster. It is immutable. With it
 	// the management cluster cannot reach cluster IPs there, so controlPlaneEndpoint must be set, or
@@ -46,6 +47,14 @@ type HostingSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// portPool is the port pool of the control plane. Its pods run only on host nodes whose label kok.cluster.x-k8s.io/port-pool has
+	// this value, and tolerate a taint with that key and value. Control planes of different pools may have the same host ports,
+	// because no host node is in two pools. Empty, it is in none. It is immutable, and only there with networkMode HostNetwork.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
+	PortPool string `json:"portPool,omitempty"`
 
 	// ports is the block of host ports that the components listen on. Unset, the first free block
 	// is claimed and written here. It is immutable once set, and only there with networkMode HostNetwork.

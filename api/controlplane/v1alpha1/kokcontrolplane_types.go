@@ -13,6 +13,10 @@ const (
 	// planes. A person sets it; it is the default of spec.hosting.nodeSelector.
 	HostNodeLabel = "kok.cluster.x-k8s.io/host-node"
 
+	// PortPoolLabel names the port pool of a host node. It is the key of a taint, too, with which a person keeps away the pods of
+	// other control planes.
+	PortPoolLabel = "kok.cluster.x-k8s.io/port-pool"
+
 	// PodReadyToDrain is a condition of a pod of etcd whose node is cordoned. It is true when the member
 	// does not lead, or is the only one: then its eviction fails no write that another member could have taken.
 	PodReadyToDrain = "kok.cluster.x-k8s.io/ReadyToDrain"

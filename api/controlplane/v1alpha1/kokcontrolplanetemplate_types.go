@@ -117,6 +117,12 @@ type HostingTemplateSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// portPool is the port pool of the control planes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`
+	PortPool string `json:"portPool,omitempty"`
 }
 
 // RolloutTemplateSpec is RolloutSpec without the renderings, whose numbers are of one control plane.

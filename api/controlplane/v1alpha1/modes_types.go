@@ -1,5 +1,12 @@
 package v1alpha1
 
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
 // NetworkMode says which network the pods of a control plane are on.
 // +kubebuilder:validation:Enum=HostNetwork;PodNetwork
 type NetworkMode string
@@ -58,6 +65,28 @@ func (s HostingSpec) OnPodNetwork() bool { return s.NetworkMode == NetworkModePo
 
 // OnAnotherCluster reports whether the host cluster is another one than the management cluster.
 func (s HostingSpec) OnAnotherCluster() bool { return s.KubeconfigRef != KubeconfigReference{} }
+
+// HostNodeLabels are the labels of the host nodes that may carry the control plane: those of the node selector, and that of the port
+// pool.
+func (s HostingSpec) HostNodeLabels() map[string]string {
+	if s.PortPool == "" {
+		return s.NodeSelector
+	}
+	labels := map[string]string{}
+	maps.Copy(labels, s.NodeSelector)
+	labels[PortPoolLabel] = s.PortPool
+	return labels
+}
+
+// PodTolerations are the tolerations that pods have because of spec: those that it names, and that of the taint of the port pool's
+// host nodes.
+func (s HostingSpec) PodTolerations() []corev1.Toleration {
+	if s.PortPool == "" {
+		return s.Tolerations
+	}
+	pool := corev1.Toleration{Key: PortPoolLabel, Operator: corev1.TolerationOpEqual, Value: s.PortPool}
+	return append(slices.Clone(s.Tolerations), pool)
+}
 
 // APIServerWorkload is the kind of workload that kube-apiserver runs as.
 // +kubebuilder:validation:Enum=DaemonSet;Deployment

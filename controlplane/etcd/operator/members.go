@@ -107,7 +107,7 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 	if state.Open, err = c.openMembers(ctx); err != nil {
 		return state, err
 	}
-	state.Hosts, err = hostpods.CountNodes(ctx, c.Host.Live, c.Input.Spec.Hosting.NodeSelector)
+	state.Hosts, err = hostpods.CountNodes(ctx, c.Host.Live, c.Input.Spec.Hosting.HostNodeLabels())
 	return state, err
 }
 

@@ -92,7 +92,7 @@ func (c *cluster) recoveryState(ctx context.Context, health *etcd.Health, found 
 
 // hosts are the host nodes of the control plane, none of which is read yet.
 func (c *cluster) hosts() *hostnodes.Hosts {
-	return hostnodes.New(c.Host.Live, c.Input.Spec.Hosting.NodeSelector, c.operator.clock)
+	return hostnodes.New(c.Host.Live, c.Input.Spec.Hosting.HostNodeLabels(), c.operator.clock)
 }
 
 // membersBelongings is what is known of the members, without a look at other host nodes than theirs.

@@ -83,6 +83,7 @@ func TestPatchesGiveNoPrivileges(t *testing.T) {
 		"another container's program":                   refused(plain, members(`{"containers":[{"name":"etcd","command":["sh"]}]}`), "cannot be patched"),
 		"every taint, by a list that is replaced":       refused(tolerating(`{"key":"dedicated","operator":"Exists"}`), tolerating(`{"operator":"Exists"}`), "must be set: without it every taint is tolerated"),
 		"the taint of the host cluster's control plane": refused(tolerating(`{"key":"dedicated","operator":"Exists"}`), tolerating(`{"key":"node-role.kubernetes.io/control-plane","operator":"Exists"}`), "is the taint of the host cluster's own control plane"),
+		"the taint of a port pool":                      refused(tolerating(`{"key":"dedicated","operator":"Exists"}`), tolerating(`{"key":"kok.cluster.x-k8s.io/port-pool","value":"north"}`), "is the taint of the host nodes of a port pool"),
 	}
 	for component, kind := range map[string]string{
 		names.EtcdEvents: "StatefulSet", names.KubeAPIServer: "DaemonSet", names.KubeControllerManager: "Deployment", names.KubeScheduler: "Deployment",
@@ -117,6 +118,8 @@ func TestTheSpecGivesNoOtherNodes(t *testing.T) {
 		"the host cluster's control plane": refused(nodes(own), nodes(map[string]string{"node-role.kubernetes.io/control-plane": ""}), "must contain kok.cluster.x-k8s.io/host-node=true"),
 		"every taint":                      refused(tolerates(dedicated), tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}), "must be set: without it every taint is tolerated"),
 		"its taint":                        refused(tolerates(dedicated), tolerates(corev1.Toleration{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}), "is the taint of the host cluster's own control plane"),
+		"the host nodes of a port pool":    refused(nodes(own), nodes(map[string]string{controlplanev1.HostNodeLabel: "true", controlplanev1.PortPoolLabel: "north"}), "is the label of the host nodes of a port pool"),
+		"the taint of a port pool":         refused(tolerates(dedicated), tolerates(corev1.Toleration{Key: controlplanev1.PortPoolLabel, Value: "north"}), "is the taint of the host nodes of a port pool"),
 	}
 	a := newAttacker(t)
 	a.attempt(t, tries)

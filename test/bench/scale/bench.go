@@ -58,7 +58,7 @@ func run(ctx context.Context, o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.stage.stop()) }()
 	fmt.Println("start etcd, kube-apiserver and what stands in for the rest of a host cluster")
-	if err := b.stage.start(ctx); err != nil {
+	if err := b.stage.start(ctx, o.pools()); err != nil {
 		return err
 	}
 	if err := b.stage.host.OnChange(ctx, b.changes.add); err != nil {
@@ -133,7 +133,7 @@ func (b *bench) wave(ctx context.Context, from, to int) (manager.Cost, error) {
 		profiled <- b.manager.Profile(ctx, b.profiles, "cpu-create", "profile?seconds=30")
 	}()
 	for i := from; i < to; i++ {
-		work.Go(func() error { return b.apply(applying, tenantKey(i)) })
+		work.Go(func() error { return b.apply(applying, tenantKey(i), b.poolOf(i)) })
 	}
 	if err := work.Wait(); err != nil {
 		return manager.Cost{}, err
@@ -158,15 +158,16 @@ func (b *bench) wave(ctx context.Context, from, to int) (manager.Cost, error) {
 }
 
 // apply makes a tenant as Cluster API's core leaves it: the control plane has its Cluster for its owner.
-func (b *bench) apply(ctx context.Context, key client.ObjectKey) error {
+func (b *bench) apply(ctx context.Context, key client.ObjectKey, pool string) error {
 	var on map[string]string
 	if b.of().APIServers == 1 {
-		on = standin.Node(0)
+		on = standin.Node(pool, 0)
 	}
 	cluster, controlPlane := b.of().Objects(key, b.version, on)
 	if err := b.stage.Client.Create(ctx, cluster); err != nil {
 		return fmt.Errorf("make Cluster %s: %w", key, err)
 	}
+	controlPlane.Spec.Hosting.PortPool = pool
 	controlPlane.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster.Name}
 	controlPlane.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind))}
 	if err := b.stage.Client.Create(ctx, controlPlane); err != nil {

@@ -11,7 +11,9 @@ import (
 const (
 	// portRange is the widest range of host ports that the manager takes, and blocks is how many tenants fit into it.
 	portRange = "1024-29999"
-	blocks    = 1447
+	blocks    = 1448
+	// perPool is how many tenants a port pool has where there are more tenants than blocks. The last free blocks of a pool take many tries.
+	perPool = 1000
 )
 
 // startManager starts the program, and returns when its webhooks are served.

@@ -32,8 +32,9 @@ func newStage() *stage {
 	return &stage{Stage: manager.Stage{Provider: provider, Namespace: managerNamespace, Kinds: []string{provider}}}
 }
 
-// start starts the API server, installs the provider without its manager, and starts what stands in for the rest.
-func (s *stage) start(ctx context.Context) (err error) {
+// start starts the API server, installs the provider without its manager, and starts what stands in for the rest, with host nodes of
+// these port pools.
+func (s *stage) start(ctx context.Context, pools []string) (err error) {
 	if err := s.Start(ctx, func(server *envtest.APIServer) { server.Configure().Set("service-cluster-ip-range", serviceRange) }); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 	if s.host, err = standin.New(s.Config); err != nil {
 		return err
 	}
-	return s.host.Start(ctx)
+	return s.host.Start(ctx, pools)
 }
 
 func (s *stage) stop() error {

@@ -26,7 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
-// hosts is the number of host nodes.
+// hosts is the number of host nodes in a port pool.
 const hosts = 3
 
 // late is how long a workload waits for a cache.
@@ -76,11 +76,13 @@ func New(access *rest.Config) (*Host, error) {
 	return h, h.setUpWorkloads()
 }
 
-// Start makes the host nodes and starts to work.
-func (h *Host) Start(ctx context.Context) error {
-	for i := range hosts {
-		if err := h.addNode(ctx, nodeName(i)); err != nil {
-			return err
+// Start makes the host nodes of port pools, an empty one for none, and starts to work.
+func (h *Host) Start(ctx context.Context, pools []string) error {
+	for _, pool := range pools {
+		for i := range hosts {
+			if err := h.addNode(ctx, pool, i); err != nil {
+				return err
+			}
 		}
 	}
 	ctx, h.cancel = context.WithCancel(ctx)
@@ -119,21 +121,35 @@ func (h *Host) Stop() error {
 	return errors.Join(err, h.apis.Close())
 }
 
-func nodeName(i int) string { return fmt.Sprintf("host-%d", i) }
+func nodeName(pool string, i int) string {
+	if pool == "" {
+		return fmt.Sprintf("host-%d", i)
+	}
+	return fmt.Sprintf("%s-host-%d", pool, i)
+}
 
-// Node is the label of one host node alone.
-func Node(i int) map[string]string { return map[string]string{corev1.LabelHostname: nodeName(i)} }
+// Node is the label of one host node of a port pool alone.
+func Node(pool string, i int) map[string]string {
+	return map[string]string{corev1.LabelHostname: nodeName(pool, i)}
+}
 
-func (h *Host) addNode(ctx context.Context, name string) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		controlplanev1.HostNodeLabel: "true", corev1.LabelHostname: name,
-	}}}
+func hostNode(pool string, i int) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(pool, i), Labels: Node(pool, i)}}
+	node.Labels[controlplanev1.HostNodeLabel] = "true"
+	if pool != "" {
+		node.Labels[controlplanev1.PortPoolLabel] = pool
+	}
+	return node
+}
+
+func (h *Host) addNode(ctx context.Context, pool string, i int) error {
+	node := hostNode(pool, i)
 	if err := h.live.Create(ctx, node); err != nil {
-		return fmt.Errorf("make node %s: %w", name, err)
+		return fmt.Errorf("make node %s: %w", node.Name, err)
 	}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
 	if err := h.live.Status().Update(ctx, node); err != nil {
-		return fmt.Errorf("write the status of node %s: %w", name, err)
+		return fmt.Errorf("write the status of node %s: %w", node.Name, err)
 	}
 	return nil
 }

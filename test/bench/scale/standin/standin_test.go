@@ -9,14 +9,19 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
@@ -135,5 +140,31 @@ func TestATenantsAPIKeepsWhatIsApplied(t *testing.T) {
 	}
 	if _, toAPIs := h.Connections(); toAPIs == 0 {
 		t.Error("no connection is counted")
+	}
+}
+
+func TestPodsRunOnTheHostNodesOfTheirPortPool(t *testing.T) {
+	var nodes []client.Object
+	for _, pool := range []string{"north", "south"} {
+		for i := range hosts {
+			nodes = append(nodes, hostNode(pool, i))
+		}
+	}
+	h := &Host{Cached: fake.NewClientBuilder().WithObjects(nodes...).Build()}
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{controlplanev1.PortPoolLabel: "south"}}}
+	south := []string{"south-host-0", "south-host-1", "south-host-2"}
+	for name, test := range map[string]struct {
+		workload client.Object
+		want     []string
+	}{
+		"a DaemonSet":                        {&appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: template}}, south},
+		"a StatefulSet":                      {&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: template, Replicas: ptr.To[int32](2)}}, south[:2]},
+		"a Deployment with more than a node": {&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template, Replicas: ptr.To[int32](4)}}, append(slices.Clone(south), south[0])},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, got, err := h.templateOf(t.Context(), test.workload); err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("its pods are on %v, not %v: %v", got, test.want, err)
+			}
+		})
 	}
 }

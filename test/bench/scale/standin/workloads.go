@@ -133,25 +133,40 @@ func podName(workload client.Object, i int) string {
 
 // templateOf is the template of a workload's pods, and the host node of each pod.
 func (h *Host) templateOf(ctx context.Context, workload client.Object) (template *corev1.PodTemplateSpec, nodes []string, err error) {
-	replicas := int32(0)
+	var replicas *int32
 	switch is := workload.(type) {
 	case *appsv1.DaemonSet:
-		list := &corev1.NodeList{}
-		err := h.Cached.List(ctx, list, client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(is.Spec.Template.Spec.NodeSelector)})
-		for i := range list.Items {
-			nodes = append(nodes, list.Items[i].Name)
-		}
-		slices.Sort(nodes)
-		return &is.Spec.Template, nodes, err
+		template = &is.Spec.Template
 	case *appsv1.StatefulSet:
-		template, replicas = &is.Spec.Template, *is.Spec.Replicas
+		template, replicas = &is.Spec.Template, is.Spec.Replicas
 	case *appsv1.Deployment:
-		template, replicas = &is.Spec.Template, *is.Spec.Replicas
+		template, replicas = &is.Spec.Template, is.Spec.Replicas
 	}
-	for i := range int(replicas) {
-		nodes = append(nodes, nodeName(i%hosts))
+	hosts, err := h.hostsOf(ctx, template.Spec.NodeSelector)
+	if err != nil || replicas == nil {
+		return template, hosts, err
+	}
+	for i := range int(*replicas) {
+		nodes = append(nodes, hosts[i%len(hosts)])
 	}
 	return template, nodes, nil
+}
+
+// hostsOf are the host nodes that a node selector chooses, by name. There is one at least.
+func (h *Host) hostsOf(ctx context.Context, selector map[string]string) ([]string, error) {
+	list := &corev1.NodeList{}
+	if err := h.Cached.List(ctx, list, client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(selector)}); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no simulated host node has the labels %v", selector)
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // makePod makes a pod, and the claims of its volumes before.
