@@ -201,8 +201,9 @@ func (e *realEtcd) round(ctx context.Context) *operator.Report {
 	if etcdclusters.Growing(s.controlPlane) == "" {
 		e.roll(s)
 	}
+	pods := etcdclusters.Pods(s.controlPlane, etcdcomponent.Data, &s.input)
 	task := s.etcdFacts(
-		map[string]*workloads.State{names.EtcdData: {Desired: etcdclusters.Pods(s.controlPlane, etcdcomponent.Data, &s.input)}},
+		map[string]*workloads.State{names.EtcdData: {Desired: pods, Current: pods}},
 		map[string][]string{names.EtcdData: e.cordoned(ctx)},
 	).Task(etcdcomponent.Data)
 	looksAfter := e.operator
