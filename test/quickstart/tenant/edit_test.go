@@ -36,7 +36,9 @@ func TestAnEditChangesWhatItNamesAndNothingElse(t *testing.T) {
 					spec := want[i].Object["spec"].(map[string]any)
 					spec["kubeAPIServer"] = map[string]any{"workload": "Deployment"}
 					delete(spec, "replicas")
-					delete(spec, "imagePullSecret") // The template has an empty one, which is none.
+					// The templates have an empty Secret and an empty port pool, which are none.
+					delete(spec, "imagePullSecret")
+					delete(spec["hosting"].(map[string]any), "portPool")
 					withoutNulls(spec)
 				}
 			}
